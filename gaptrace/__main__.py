@@ -1,0 +1,7 @@
+"""`python -m gaptrace`."""
+
+import sys
+
+from gaptrace.cli import main
+
+sys.exit(main())
