@@ -1,0 +1,180 @@
+"""A block of text to a Part: slices as fast as they go, element by element where they do not."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from gaptrace.load.columns import Columns, Part
+from gaptrace.load.events import (
+    DECODE_ERRORS,
+    EXACT_SLICE_DECODER,
+    PHASE_OF,
+    SLICE_DECODER,
+    AnyComplete,
+    Complete,
+    ExactComplete,
+    Metadata,
+)
+from gaptrace.load.times import NeedsTextError
+from gaptrace.load.walk import Walk
+
+if TYPE_CHECKING:
+    from gaptrace.load.layout import Layout
+    from gaptrace.load.settings import Settings
+
+_EPOCH_WITH_FRACTION = re.compile(rb'"ts"\s{0,8}:\s{0,8}\d{13,}\.')
+
+
+WALK_AT_MOST = 1 << 14
+
+
+class BlockReader:
+    """Reads blocks of one file. It remembers how its times are written, and the damage so far."""
+
+    def __init__(self, layout: Layout, settings: Settings) -> None:
+        self._layout = layout
+        self._settings = settings
+        self._exact = False
+        self._damage = (0, 0)
+
+    def read(self, data: bytes, base: int, *, start: int = 0, stop: int, final: bool) -> Part:
+        """The events in `data[start:stop]`, which begins with an element.
+
+        A block that is not the final one stops behind the comma of its last element. `base` is
+        where the data stands in the whole text.
+        """
+        part = Part(base + start)
+        columns = Columns(part)
+        if not self._exact and _EPOCH_WITH_FRACTION.search(data, start, start + (1 << 16)):
+            self._exact = True
+        ascii_only = data.isascii()
+        at, size = start, self._settings.slice
+        while at < stop and not (part.ended or part.wants or part.spent):
+            end, after = self._next_slice(data, at, stop, size, final=final)
+            if end > at and self._slice(part, columns, data, base, at, end, ascii_only=ascii_only):
+                size = min(2 * size, self._settings.slice)
+            elif end - at > WALK_AT_MOST and size > WALK_AT_MOST:
+                # Close in on the damage: walking is ten times slower than decoding.
+                size //= 4
+                continue
+            else:
+                after = self._walk(part, columns, data, base, at, after, stop, final=final)
+            at = after
+        if at >= stop and final and not part.ended:
+            part.note("truncated", base + stop)
+        part.stop = base + at
+        columns.close()
+        return part
+
+    def _next_slice(
+        self, data: bytes, at: int, stop: int, size: int, *, final: bool
+    ) -> tuple[int, int]:
+        """End of the next slice and start of the one after; the end is `at` where none is known."""
+        target = at + size
+        cut = self._layout.first_cut(data, target, stop) if target < stop else None
+        if cut is not None:
+            return cut.end, cut.next
+        if not final:
+            last = data.rfind(b",", max(at, stop - 64), stop)
+            return max(last, at), stop
+        cut = self._layout.last_cut(data, at, stop)
+        return (at, stop) if cut is None else (cut.end, cut.next)
+
+    def _slice(
+        self,
+        part: Part,
+        columns: Columns,
+        data: bytes,
+        base: int,
+        at: int,
+        end: int,
+        *,
+        ascii_only: bool,
+    ) -> bool:
+        """Append a slice's events; False, and nothing appended, where it does not decode."""
+        text = b"".join((b"[", memoryview(data)[at:end], b"]"))
+        decoder = EXACT_SLICE_DECODER if self._exact else SLICE_DECODER
+        try:
+            if not ascii_only:
+                text.decode()
+            events = decoder.decode(text)
+        except DECODE_ERRORS:
+            return False
+        kind = ExactComplete if self._exact else Complete
+        complete = [event for event in events if type(event) is kind]
+        try:
+            columns.add(complete, base + at, end - at)
+        except NeedsTextError:
+            self._exact = True
+            return self._slice(part, columns, data, base, at, end, ascii_only=ascii_only)
+        part.events += len(events)
+        if len(complete) < len(events):
+            _count_others(part, events)
+        return True
+
+    def _walk(
+        self,
+        part: Part,
+        columns: Columns,
+        data: bytes,
+        base: int,
+        at: int,
+        until: int,
+        stop: int,
+        *,
+        final: bool,
+    ) -> int:
+        walk = Walk(
+            data,
+            at,
+            until,
+            stop=stop,
+            final=final,
+            settings=self._settings,
+            damage=self._damage,
+        )
+        complete: list[AnyComplete] = []
+        first = at
+        for element in walk:
+            for problem, count in element.reading.problems.items():
+                part.note(problem, base + element.start, count)
+            event = element.event
+            if event is None:
+                if "not_an_event" in element.reading.problems:
+                    part.events += 1
+                    part.ignored[""] = part.ignored.get("", 0) + 1
+                continue
+            part.events += 1
+            if isinstance(event, Complete | ExactComplete):
+                if not complete:
+                    first = element.start
+                complete.append(event)
+            else:
+                phase = event if isinstance(event, str) else PHASE_OF[type(event)]
+                part.ignored[phase] = part.ignored.get(phase, 0) + 1
+                _keep_metadata(part, event)
+        if complete:
+            columns.add(complete, base + first, walk.at - first)
+        for problem, place in walk.loose:
+            part.note(problem, base + place)
+        self._damage = walk.failures, walk.wasted
+        part.damage = self._damage
+        part.ended, part.wants, part.spent = walk.ended, walk.wants, walk.spent
+        return walk.at
+
+
+def _count_others(part: Part, events: list[object]) -> None:
+    for kind, count in Counter(map(type, events)).items():
+        phase = PHASE_OF.get(kind)
+        if phase is not None:
+            part.ignored[phase] = part.ignored.get(phase, 0) + count
+            if kind is Metadata:
+                for event in events:
+                    _keep_metadata(part, event)
+
+
+def _keep_metadata(part: Part, event: object) -> None:
+    if isinstance(event, Metadata):
+        part.metadata_events.append((event.name, event.pid, event.tid, event.args))
