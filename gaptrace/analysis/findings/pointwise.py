@@ -1,0 +1,177 @@
+"""Findings about runs of tiny kernels between the heavy ones: what fusion could replace.
+
+Kernels inside graph replays are left out: there a node costs a fraction of a microsecond and no
+host time, and the fusion prediction says what is left to win.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from gaptrace import units
+from gaptrace.analysis.findings.evidence import gap_evidence
+from gaptrace.analysis.findings.rule import Bools, Claim, Finding, Needs, rule
+from gaptrace.analysis.findings.view import EXTRAPOLATED, View
+from gaptrace.analysis.links import names_where
+from gaptrace.knowledge.kernel_names import classify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gaptrace.trace import Ints
+
+# Issuing one kernel costs eager PyTorch 4 to 10 us of host time: a kernel shorter than that is
+# over before the next one can be there.
+TINY_NS = 10_000
+# Fewer launches to save per step are not worth a compiler.
+MANY = 20
+CHAIN_LENGTH, CHAIN_REPEATS = 3, 4
+FUSIBLE = ("pointwise", "copy", "other")
+
+
+class Runs(NamedTuple):
+    """Runs of tiny kernels launched one after the other, in launch order.
+
+    ops: positions in the device's links of all ops in runs. first, size: where each run begins in
+    `ops` and how many it has. step, begin, ns: its step, the start of its first launch call, and
+    the host time from there to the start of its last.
+    """
+
+    ops: Ints
+    first: Ints
+    size: Ints
+    step: Ints
+    begin: Ints
+    ns: Ints
+
+
+def tiny_runs(view: View) -> Runs:
+    """Runs of at least two tiny fusible kernels of one step, without a wait of the host inside."""
+    trace, links = view.trace, view.device.links
+    known = (view.op_step >= 0) & links.launched & ~links.replayed
+    index = np.flatnonzero(known)
+    at = trace.start[links.launch[index]]
+    order = np.lexsort((index, at, trace.lane[links.launch[index]]))
+    index, at = index[order], at[order]
+    across = names_where(
+        trace, trace.name[links.row[index]], lambda n: any(k in n for k in ("HtoD", "DtoH", "PtoP"))
+    )
+    tiny = (links.end - links.start)[index] < TINY_NS
+    tiny &= np.isin(view.op_class[index], FUSIBLE) & ~across
+    lane, step = trace.lane[links.launch[index]], view.op_step[index]
+    waits = np.searchsorted(np.sort(view.calls("sync").start), at)
+    same = tiny[1:] & tiny[:-1]
+    for column in (lane, step, waits):
+        same &= column[1:] == column[:-1]
+    begins = np.concatenate(([True], ~same)) if index.size else np.zeros(0, np.bool_)
+    first = np.flatnonzero(begins)
+    size = np.diff(np.append(first, index.size))
+    keep = (size >= 2) & tiny[first] if first.size else np.zeros(0, np.bool_)
+    first, size = first[keep], size[keep]
+    members = np.repeat(first, size) + _within(size)
+    return Runs(
+        ops=index[members],
+        first=np.cumsum(size) - size,
+        size=size,
+        step=step[first],
+        begin=at[first],
+        ns=at[first + size - 1] - at[first],
+    )
+
+
+def _within(size: Ints) -> Ints:
+    return np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+
+
+def _inner_gaps(view: View, runs: Runs, chosen: Bools) -> Bools:
+    """Late gaps that end at an op of a chosen run which is not the first of its run."""
+    inner = np.repeat(chosen, runs.size) & (_within(runs.size) > 0)
+    rows = view.device.links.row[runs.ops[inner]]
+    return view.late_gaps & np.isin(view.device.gaps.after, rows)
+
+
+@rule("GT501", "GT502", needs=Needs.CAUSES)
+def tiny_kernels(view: View) -> Iterator[Claim]:
+    """Many tiny kernels in a row (GT501), and the chain among them that repeats most (GT502).
+
+    Ceiling: were each run one kernel, the host would be spared the time from the launch of the
+    run's first kernel to that of its last; at most the late idle that follows.
+    """
+    runs = tiny_runs(view)
+    tokens = float(view.steps.tokens[view.usable].sum())
+    removed = int((runs.size - 1).sum())
+    if removed < MANY * int(view.usable.sum()):
+        return
+    everything = np.ones(runs.size.size, np.bool_)
+    work, begin = view.per_step(runs.step, runs.ns, runs.begin)
+    found = view.idle_amount(view.freed(work, begin))
+    if not view.worth(found.ns, EXTRAPOLATED):
+        return
+    inner = _inner_gaps(view, runs, everything)
+    dur = (view.device.links.end - view.device.links.start)[runs.ops]
+    text = (
+        f"{units.count(round(runs.ops.size / tokens, 1))} kernels per token of a median "
+        f"{units.time(float(np.median(dur)))} follow each other in "
+        f"{units.count(round(runs.size.size / tokens, 1))} runs without a matrix product, "
+        f"attention or copy to the host between them. One kernel per run would spare "
+        f"{units.count(round(removed / tokens, 1))} launches and "
+        f"{units.time(view.amount(work).ns)} of host time per token."
+    )
+    evidence = gap_evidence(view, np.where(inner, view.launching_ns, 0), "inside a run")
+    yield Claim(
+        Finding(
+            "GT501",
+            "many tiny kernels between matrix products",
+            found.ns,
+            "likely",
+            text,
+            evidence,
+            int(runs.ops.size),
+        ),
+        view.late_in(work > 0),
+    )
+    yield from _chain(view, runs, tokens)
+
+
+def _chain(view: View, runs: Runs, tokens: float) -> Iterator[Claim]:
+    names = view.trace.name[view.device.links.row[runs.ops]]
+    groups: dict[bytes, list[int]] = {}
+    for run in np.flatnonzero(runs.size >= CHAIN_LENGTH):
+        lo = int(runs.first[run])
+        groups.setdefault(names[lo : lo + int(runs.size[run])].tobytes(), []).append(int(run))
+    often = [
+        found for found in groups.values() if len(found) >= CHAIN_REPEATS * int(view.usable.sum())
+    ]
+    if not often:
+        return
+    members = max(often, key=lambda found: int(runs.ns[found].sum()))
+    chosen = np.zeros(runs.size.size, np.bool_)
+    chosen[members] = True
+    work, begin = view.per_step(runs.step[chosen], runs.ns[chosen], runs.begin[chosen])
+    found = view.idle_amount(view.freed(work, begin))
+    if not view.worth(found.ns, EXTRAPOLATED):
+        return
+    lo, size = int(runs.first[members[0]]), int(runs.size[members[0]])
+    chain = [classify(view.trace.names[int(code)]).short for code in names[lo : lo + size]]
+    shown = " → ".join(chain[:6]) + (f" → … ({size} kernels)" if size > 6 else "")
+    text = (
+        f"The same {size} kernels run {units.count(round(len(members) / tokens, 1))} times per "
+        f"token: {shown}. One fused kernel each time would spare "
+        f"{units.time(view.amount(work).ns)} of host time per token."
+    )
+    inner = _inner_gaps(view, runs, chosen)
+    evidence = gap_evidence(view, np.where(inner, view.launching_ns, 0), "inside the chain")
+    yield Claim(
+        Finding(
+            "GT502",
+            "one elementwise chain, over and over",
+            found.ns,
+            "likely",
+            text,
+            evidence,
+            len(members),
+        ),
+        view.late_in(work > 0),
+    )

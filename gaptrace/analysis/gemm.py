@@ -1,0 +1,151 @@
+"""Bytes that matrix products must move, from the recorded shapes.
+
+The weight operand is the second of `mm` and `linear`, the third of `addmm`, the packed second of
+the int4 product; `bmm` multiplies activations and is left out. Nested calls count once: only the
+innermost of the family is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from gaptrace.analysis.links import names_where
+from gaptrace.trace import Ints, OpShape, Trace
+
+ITEM_BITS = {
+    "c10::BFloat16": 16,
+    "c10::Half": 16,
+    "float": 32,
+    "double": 64,
+    "c10::Float8_e4m3fn": 8,
+    "c10::Float8_e5m2": 8,
+    "c10::Float8_e4m3fnuz": 8,
+    "c10::Float8_e5m2fnuz": 8,
+    "signed char": 8,
+    "unsigned char": 8,
+    "char": 8,
+    "int": 32,
+    "long int": 64,
+    "long": 64,
+    "short": 16,
+    "bool": 8,
+}
+# Op name to the position of its weight operand.
+_WEIGHT_AT = {
+    "aten::mm": 1,
+    "aten::linear": 1,
+    "aten::addmm": 2,
+    "aten::_scaled_mm": 1,
+    "aten::_int_mm": 1,
+    "aten::_weight_int4pack_mm": 1,
+    "aten::_weight_int8pack_mm": 1,
+}
+_PACKED_INT4 = "aten::_weight_int4pack_mm"
+_FAMILY = re.compile("|".join(map(re.escape, _WEIGHT_AT)))
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The weight operand of one call: bytes as stored, number of weights, bytes moved in all."""
+
+    bytes: int
+    count: int
+    moved: int
+
+
+@dataclass(frozen=True, eq=False)
+class GemmTraffic:
+    """Per GPU op the bytes its matrix product must move (weights, input, output); 0 if unknown."""
+
+    bytes: Ints
+
+
+def is_gemm_op(name: str) -> bool:
+    """Whether the op multiplies an activation by a 2-D weight."""
+    return _FAMILY.fullmatch(name) is not None
+
+
+def weight_of(name: str, shape: OpShape) -> Weight | None:
+    """The weight operand of a call, None where the shape does not tell."""
+    at = _WEIGHT_AT.get(name)
+    if at is None or len(shape.dims) <= at or len(shape.types) <= at:
+        return None
+    stored = _bits(shape, at)
+    if stored is None:
+        return None
+    count = prod(shape.dims[at])
+    if name == _PACKED_INT4:
+        # Eight 4-bit weights to an int32; scales and zeros (operand 3) are read along with them.
+        scales = _bits(shape, 3) if len(shape.dims) > 3 else 0
+        weight_bytes = (stored + (scales or 0)) // 8
+        count *= 8
+    elif len(shape.dims[at]) != 2:
+        return None
+    else:
+        weight_bytes = stored // 8
+    left = at - 1
+    rows = prod(shape.dims[left][:-1]) if _is_tensor(shape.dims[left]) else 0
+    columns = count // shape.dims[left][-1] if rows and shape.dims[left][-1] else 0
+    item = _item_bits(shape, left) // 8
+    moved = weight_bytes + (prod(shape.dims[left]) + rows * columns) * item if rows else 0
+    return Weight(weight_bytes, count, moved)
+
+
+def _is_tensor(dims: Any) -> bool:
+    return isinstance(dims, (list, tuple)) and bool(dims) and all(type(d) is int for d in dims)
+
+
+def _item_bits(shape: OpShape, at: int) -> int:
+    return ITEM_BITS.get(shape.types[at], 0) if at < len(shape.types) else 0
+
+
+def _bits(shape: OpShape, at: int) -> int | None:
+    item = _item_bits(shape, at)
+    if not item or not _is_tensor(shape.dims[at]):
+        return None
+    return int(prod(shape.dims[at]) * item)
+
+
+def gemm_rows(trace: Trace) -> tuple[Ints, list[Weight]]:
+    """Rows of matrix products with known weights, nested calls once, and their weights."""
+    rows = trace.op.rows
+    shaped = np.flatnonzero(trace.op.shape >= 0)
+    shaped = shaped[names_where(trace, trace.name[rows[shaped]], is_gemm_op)]
+    shaped = shaped[_leaves(trace, rows[shaped])]
+    known: dict[tuple[int, int], Weight | None] = {}
+    keep, weights = [], []
+    for index in shaped:
+        key = (int(trace.name[rows[index]]), int(trace.op.shape[index]))
+        if key not in known:
+            known[key] = weight_of(trace.names[key[0]], trace.shapes[key[1]])
+        weight = known[key]
+        if weight is not None:
+            keep.append(int(rows[index]))
+            weights.append(weight)
+    return np.array(keep, np.int64), weights
+
+
+def _leaves(trace: Trace, rows: Ints) -> np.ndarray:
+    """Which of the rows contain no other of them on their thread."""
+    lane, start = trace.lane[rows], trace.start[rows]
+    end = start + trace.dur[rows]
+    order = np.lexsort((rows, -end, start, lane))
+    inner = np.zeros(rows.size, np.bool_)
+    if rows.size > 1:
+        a, b = order[:-1], order[1:]
+        inner[a] = (lane[a] == lane[b]) & (start[b] < end[a]) & (end[b] <= end[a])
+    return ~inner
+
+
+def gemm_traffic(trace: Trace, op: Ints) -> GemmTraffic:
+    """Bytes moved by the matrix product that each GPU op belongs to (`op`: innermost op rows)."""
+    rows, weights = gemm_rows(trace)
+    moved = np.zeros(len(trace) + 1, np.int64)
+    if rows.size:
+        moved[rows] = [weight.moved for weight in weights]
+    return GemmTraffic(moved[op])

@@ -1,0 +1,161 @@
+"""What ran on the GPU during decode: every kernel and copy by name, class, backend and origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gaptrace.analysis.attribution import Origin, origins
+from gaptrace.analysis.devices import Device
+from gaptrace.analysis.gemm import GemmTraffic, gemm_traffic
+from gaptrace.analysis.stats import nearest_rank
+from gaptrace.analysis.steps import Steps
+from gaptrace.analysis.threads import Activity
+from gaptrace.knowledge.kernel_names import classify
+from gaptrace.trace import Cat, Ints, Trace
+
+OP_CLASSES = ("gemm", "attention", "communication", "pointwise", "copy", "other")
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One GPU op name over the counted steps.
+
+    per_token: how often per token. total_ns_per_token: summed durations per token. median_ns: of
+    one execution. share: of the summed durations of all GPU ops. op, module: what launched it most
+    often (empty for replays). bandwidth: bytes per second that a GEMM with recorded shapes reached
+    at the median, roofline_share: of the peak bandwidth; None where shapes or the peak are unknown.
+    captured: executions inside graph replays / all.
+    """
+
+    name: str
+    short: str
+    op_class: str
+    backend: str
+    per_token: float
+    total_ns_per_token: float
+    median_ns: int
+    share: float
+    op: str
+    module: str
+    captured: float
+    bandwidth: float | None = None
+    roofline_share: float | None = None
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """Kernels of a run's counted steps, longest total first, and the same time by class.
+
+    busy_ns_by_class: summed durations per token by op class; where streams overlap their sum
+    exceeds busy time, and `overlap_ns` per token says by how much.
+    """
+
+    rows: tuple[KernelRow, ...]
+    busy_ns_by_class: dict[str, float]
+    overlap_ns: float
+    tokens: int
+
+
+def kernel_table(
+    trace: Trace,
+    device: Device,
+    steps: Steps,
+    threads: Mapping[int, Activity],
+    peak_bandwidth: float | None,
+) -> KernelTable:
+    """The kernels of the counted steps of a device."""
+    links = device.links
+    counted = steps.counted
+    inside = (steps.op_step >= 0) & counted[np.maximum(steps.op_step, 0)] if len(steps) else None
+    tokens = int(steps.tokens[counted].sum()) if len(steps) else 0
+    if inside is None or not inside.any() or tokens == 0:
+        return KernelTable((), dict.fromkeys(OP_CLASSES, 0.0), 0.0, tokens)
+    origin = origins(trace, links, threads)
+    traffic = gemm_traffic(trace, origin.op)
+    dur = links.end - links.start
+    total = int(dur[inside].sum())
+    index = np.flatnonzero(inside)
+    names = trace.name[links.row[index]]
+    order = np.argsort(names, kind="stable")
+    index, names = index[order], names[order]
+    codes, first = np.unique(names, return_index=True)
+    bounds = np.append(first, names.size)
+    rows = [
+        _row(
+            trace,
+            device,
+            origin,
+            traffic,
+            index[bounds[i] : bounds[i + 1]],
+            dur,
+            total,
+            tokens,
+            peak_bandwidth,
+        )
+        for i in range(codes.size)
+    ]
+    rows.sort(key=lambda row: (-row.total_ns_per_token, row.name))
+    by_class = dict.fromkeys(OP_CLASSES, 0.0)
+    for row in rows:
+        by_class[row.op_class] += row.total_ns_per_token
+    busy = int(steps.busy_ns[counted].sum())
+    return KernelTable(tuple(rows), by_class, max(total - busy, 0) / tokens, tokens)
+
+
+def _row(
+    trace: Trace,
+    device: Device,
+    origin: Origin,
+    traffic: GemmTraffic,
+    index: Ints,
+    dur: Ints,
+    total: int,
+    tokens: int,
+    peak: float | None,
+) -> KernelRow:
+    links = device.links
+    name = trace.name_of(int(links.row[index[0]]))
+    kind = classify(name)
+    copies = links.cat[index[0]] != Cat.KERNEL
+    own = dur[index]
+    moved = traffic.bytes[index]
+    usable = (moved > 0) & (own > 0) & (kind.op_class == "gemm")
+    speed = None
+    if usable.any():
+        speed = float(nearest_rank(np.sort(moved[usable] / own[usable]), 50)) * 1e9
+    return KernelRow(
+        name=name,
+        short=kind.short,
+        op_class="copy" if copies else kind.op_class,
+        backend=kind.backend,
+        per_token=index.size / tokens,
+        total_ns_per_token=int(own.sum()) / tokens,
+        median_ns=int(nearest_rank(np.sort(own), 50)),
+        share=int(own.sum()) / total if total else 0.0,
+        op=_most_common(trace, origin.op[index]),
+        module=_most_common(trace, origin.module[index]),
+        captured=float(links.replayed[index].mean()),
+        bandwidth=speed,
+        roofline_share=speed / peak if speed and peak else None,
+    )
+
+
+def _most_common(trace: Trace, rows: Ints) -> str:
+    known = rows[rows >= 0]
+    if known.size == 0:
+        return ""
+    codes, counts = np.unique(trace.name[known], return_counts=True)
+    return trace.names[int(codes[np.argmax(counts)])]
+
+
+def ops_by_class(trace: Trace, device: Device) -> list[str]:
+    """Op class of every GPU op of the device, in file order."""
+    codes = trace.name[device.links.row]
+    kinds = {int(code): classify(trace.names[int(code)]).op_class for code in np.unique(codes)}
+    return [
+        kinds[int(code)] if cat == Cat.KERNEL else "copy"
+        for code, cat in zip(codes, device.links.cat, strict=True)
+    ]

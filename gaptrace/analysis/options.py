@@ -1,0 +1,22 @@
+"""What the user may say about a trace that the trace itself cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices for one analysis; every default means "find it in the trace".
+
+    step: regular expression for the step marks. tokens_per_step: generated tokens per step.
+    device: the trace's own device id, for step figures. weight_bytes, kv_bytes: bytes one step
+    must read. peak_bandwidth: bytes per second.
+    """
+
+    step: str | None = None
+    tokens_per_step: int | None = None
+    device: str | None = None
+    weight_bytes: int | None = None
+    kv_bytes: int | None = None
+    peak_bandwidth: float | None = None

@@ -1,0 +1,97 @@
+"""The result of one analysis: everything a renderer needs, and nothing it has to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from gaptrace.analysis.ceilings import Ceilings, WhatIf
+from gaptrace.analysis.devices import Device
+from gaptrace.analysis.headline import Headline
+from gaptrace.analysis.kernels import KernelTable
+from gaptrace.analysis.ops import HostDetail
+from gaptrace.analysis.power import Power
+from gaptrace.analysis.quality import Quality
+from gaptrace.analysis.runinfo import Manifest
+from gaptrace.analysis.steps import Steps
+from gaptrace.analysis.threads import Activity
+from gaptrace.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gaptrace.analysis.findings.rule import Finding
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """Where the numbers come from: file, GPU, engine, rank, mode, model."""
+
+    path: str
+    format: str
+    events: int
+    gpu: str | None
+    engine: str | None
+    rank: int
+    rank_source: str
+    mode: str | None
+    model: str | None
+    torch: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """One analysed recording. Frames are built when asked for; arrays are shared, not copied.
+
+    device: the device that step figures are for, None where no GPU op was recorded.
+    """
+
+    trace: Trace
+    manifest: Manifest
+    source: SourceFacts
+    quality: Quality
+    devices: tuple[Device, ...]
+    device: Device | None
+    step_table: Steps | None
+    headline: Headline
+    kernels: KernelTable
+    host: HostDetail
+    ceilings: Ceilings
+    what_ifs: tuple[WhatIf, ...]
+    power: Power | None
+    threads: Mapping[int, Activity]
+    findings: tuple[Finding, ...] = ()
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per step: phase, windows, period, busy, idle by cause, counts, host classes."""
+        import pandas as pd
+
+        from gaptrace.analysis.frames import step_columns
+
+        return pd.DataFrame(step_columns(self))
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """One row per gap of the device: times, neighbours, launch call, cause parts, step."""
+        import pandas as pd
+
+        from gaptrace.analysis.frames import gap_columns
+
+        return pd.DataFrame(gap_columns(self))
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The whole analysis as plain data: what `gaptrace analyze --json` prints."""
+        from gaptrace.analysis.summary import summary
+
+        return summary(self)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        from gaptrace.analysis.sentence import sentence
+
+        return sentence(self)

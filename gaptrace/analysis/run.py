@@ -1,0 +1,120 @@
+"""A whole run: every mode and repeat analysed, side by side.
+
+A captured trace has no shapes, so what one step must read is taken from the eager mode of the same
+run where a mode's own recording does not say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gaptrace.analysis.analyze import analyze
+from gaptrace.analysis.options import Options
+from gaptrace.analysis.result import Analysis
+from gaptrace.analysis.runinfo import Manifest
+from gaptrace.analysis.stats import spread
+from gaptrace.trace import RunInfo, Trace
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One mode and repeat: its analysis, or the reason why there is none."""
+
+    mode: str
+    repeat: int
+    path: str
+    status: str
+    reason: str
+    manifest: Manifest
+    analysis: Analysis | None
+
+
+@dataclass(frozen=True)
+class RunAnalysis:
+    """All cells of one run, in the order of the folder."""
+
+    name: str
+    path: str
+    cells: tuple[CellResult, ...]
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Modes in the order shown, failed ones included."""
+        return tuple(dict.fromkeys(cell.mode for cell in self.cells))
+
+    def repeats(self, mode: str) -> tuple[Analysis, ...]:
+        """The analyses of a mode, one per repeat that was recorded."""
+        return tuple(
+            cell.analysis for cell in self.cells if cell.mode == mode and cell.analysis is not None
+        )
+
+    def representative(self, mode: str) -> Analysis | None:
+        """The repeat whose step time is the median of the mode's repeats; None without any."""
+        times = [(ns, a) for a in self.repeats(mode) if (ns := step_ns(a)) is not None]
+        if not times:
+            return next(iter(self.repeats(mode)), None)
+        middle = spread([ns for ns, _ in times]).median
+        return next(a for ns, a in times if ns == middle)
+
+
+def step_ns(analysis: Analysis) -> int | None:
+    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
+    unprofiled = analysis.headline.rate.unprofiled_step_ns
+    if unprofiled is not None:
+        return unprofiled
+    median = analysis.headline.steps["period_ns"].median
+    return None if median is None else int(median)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What `analyze_run` needs of one cell: its names, its manifest, and how to get its trace."""
+
+    mode: str
+    repeat: int
+    path: str
+    status: str
+    reason: str
+    manifest: Manifest
+    load: Callable[[], Trace] | None
+
+
+def analyze_run(
+    name: str, path: str, cells: Sequence[Cell], options: Options | None = None
+) -> RunAnalysis:
+    """Every cell of a run analysed; traces are loaded one at a time."""
+    options = options or Options()
+    lent: Options | None = None
+    results = []
+    # Eager first: its shapes tell the other modes what a step must read.
+    for cell in sorted(cells, key=lambda cell: cell.mode != "eager"):
+        analysis = None
+        if cell.load is not None:
+            analysis = analyze(cell.load(), lent or options)
+            if cell.mode == "eager" and lent is None:
+                lent = _lend(options, analysis)
+        results.append(
+            CellResult(
+                cell.mode, cell.repeat, cell.path, cell.status, cell.reason, cell.manifest, analysis
+            )
+        )
+    place = {(cell.mode, cell.repeat): i for i, cell in enumerate(cells)}
+    results.sort(key=lambda result: place[result.mode, result.repeat])
+    return RunAnalysis(name, path, tuple(results))
+
+
+def _lend(options: Options, eager: Analysis) -> Options:
+    """Options that carry the eager step's bytes to the modes that recorded no shapes."""
+    moved = eager.ceilings.step_bytes
+    return dataclasses.replace(
+        options,
+        weight_bytes=options.weight_bytes or moved.weight_bytes,
+        kv_bytes=options.kv_bytes or moved.kv_bytes,
+    )
+
+
+def manifest_of(path: str, data: dict[str, object]) -> Manifest:
+    """A manifest from a parsed run.json."""
+    return Manifest(RunInfo(path, data))

@@ -1,0 +1,111 @@
+"""Options that several commands share, and what they do before a command's own work."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from gaptrace.analysis.options import Options
+from gaptrace.errors import OptionError
+from gaptrace.trace import Trace
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Below this a trace loads faster than a person notices; caching it only fills the disk.
+CACHE_FROM_BYTES = 4_000_000
+PROGRESS_AFTER_S = 1.0
+
+
+def analysis_options(command: F) -> F:
+    """Add the options that say about a trace what it cannot say itself."""
+    for option in reversed(
+        (
+            click.option("--step", metavar="REGEX", help="Names of the step marks."),
+            click.option(
+                "--tokens-per-step", type=click.IntRange(1), help="Generated tokens per step."
+            ),
+            click.option("--device", metavar="ID", help="Device that step figures are for."),
+            click.option(
+                "--weight-bytes", metavar="BYTES", help="Weights one step reads (15.9e9, 16GB)."
+            ),
+            click.option("--kv-bytes", metavar="BYTES", help="KV cache one step reads."),
+            click.option(
+                "--peak-bandwidth", metavar="BYTES/S", help="Of the GPU's memory (4.8e12, 4.8TB)."
+            ),
+            click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def options_from(values: dict[str, Any]) -> Options:
+    """The `Options` in a command's keyword arguments."""
+    return Options(
+        step=values["step"],
+        tokens_per_step=values["tokens_per_step"],
+        device=values["device"],
+        weight_bytes=_bytes("--weight-bytes", values["weight_bytes"]),
+        kv_bytes=_bytes("--kv-bytes", values["kv_bytes"]),
+        peak_bandwidth=_bytes("--peak-bandwidth", values["peak_bandwidth"]),
+    )
+
+
+_UNITS = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def _bytes(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    lowered = text.lower().removesuffix("/s").strip()
+    unit = next((u for u in sorted(_UNITS, key=len, reverse=True) if lowered.endswith(u)), "")
+    try:
+        value = float(lowered.removesuffix(unit)) * _UNITS.get(unit, 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e18:
+        raise OptionError(f"{option} {text!r} is not a size", "write it as 15.9e9, 16GB or 4.8TB")
+    return int(value)
+
+
+def read_trace(path: str, *, use_cache: bool) -> Trace:
+    """The trace at a path, with progress on a terminal and the cache for large files."""
+    from gaptrace.load import load
+
+    return load(path, progress=_progress(path), cache=_cache_folder(path) if use_cache else None)
+
+
+def _cache_folder(path: str) -> Path | None:
+    try:
+        if path == "-" or os.path.getsize(path) < CACHE_FROM_BYTES:
+            return None
+    except OSError:
+        return None
+    chosen = os.environ.get("GAPTRACE_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "gaptrace"
+
+
+def _progress(path: str) -> Callable[[int, int], None] | None:
+    """A line on stderr that counts up, only on a terminal and only once a second has passed."""
+    if not sys.stderr.isatty() or os.environ.get("CI"):
+        return None
+    began = time.monotonic()
+    name = os.path.basename(path) or "stdin"
+
+    def show(done: int, total: int) -> None:
+        if time.monotonic() - began < PROGRESS_AFTER_S:
+            return
+        share = f" {100 * done // total:3d} %" if total else ""
+        end = "\n" if total and done >= total else ""
+        click.echo(f"\rreading {name}: {done // 1_000_000} MB{share}{end}", nl=False, err=True)
+
+    return show

@@ -1,0 +1,88 @@
+"""Where a command's result goes: standard output, files, and in which form."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gaptrace.errors import GaptraceError, OptionError
+
+if TYPE_CHECKING:
+    from gaptrace.analysis.result import Analysis
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def output_options(command: F) -> F:
+    """Add --json, -o, --force and --color."""
+    for option in reversed(
+        (
+            click.option("--json", "json_", is_flag=True, help="Print the versioned JSON object."),
+            click.option(
+                "-o", "out", multiple=True, metavar="FILE", help="Also write FILE (.json or .txt)."
+            ),
+            click.option("--force", is_flag=True, help="Overwrite files that exist."),
+            click.option(
+                "--color",
+                type=click.Choice(["auto", "always", "never"]),
+                default="auto",
+                help="Colour on a terminal; NO_COLOR and FORCE_COLOR are respected.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def wants_color(choice: str) -> bool:
+    """Whether standard output should carry colours."""
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+
+
+def write_file(path: str, body: str, *, force: bool) -> None:
+    """Write a whole file or nothing, never over an existing one unless forced; says so."""
+    if os.path.exists(path) and not force:
+        raise GaptraceError(f"{path} exists", "use --force to overwrite it")
+    part = f"{path}.part"
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(body)
+        os.replace(part, path)
+    except OSError as error:
+        raise GaptraceError(f"cannot write {path}: {error.strerror}") from error
+    click.echo(f"Wrote {path}", err=True)
+
+
+def json_text(analyses: Sequence[Analysis]) -> str:
+    """One `gaptrace.analysis/1` object, or several in one `gaptrace.analyses/1` object."""
+    found = [analysis.summary for analysis in analyses]
+    data: Any = (
+        found[0] if len(found) == 1 else {"schema": "gaptrace.analyses/1", "analyses": found}
+    )
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write(body: str, files: Sequence[str], analyses: Sequence[Analysis], *, force: bool) -> None:
+    """Print `body`; then write each file in the form its ending asks for."""
+    for path in files:
+        if not path.endswith((".json", ".txt")):
+            raise OptionError(f"-o {path}: cannot write that kind", "end it in .json or .txt")
+    # The body carries colours only where they are wanted; click must not decide once more.
+    click.echo(body, nl=not body.endswith("\n"), color=True)
+    for path in files:
+        if path.endswith(".json"):
+            text = json_text(analyses)
+        else:
+            from gaptrace.report.text import text_report
+
+            text = "\n\n".join(text_report(analysis, color=False) for analysis in analyses) + "\n"
+        write_file(path, text, force=force)

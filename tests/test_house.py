@@ -1,0 +1,106 @@
+"""What holds for the whole house: packaging, imports, docs that cannot drift."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gaptrace.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_exactly_the_packages_and_works(tmp_path: Path) -> None:
+    """Built without network, unpacked, run with the wheel's own code alone on the path."""
+    pytest.importorskip("hatchling")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    wheel = next(tmp_path.glob("*.whl"))
+    assert wheel.name.startswith("torch_gaptrace-")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        archive.extractall(tmp_path / "site")
+    top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert top == {"gaptrace", "gaptrace_collectors", "gaptrace_dashboards"}
+    assert any(name.endswith("kernel_rules.toml") for name in names)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "gaptrace",
+            "analyze",
+            str(ROOT / "sample_traces/small_decoder_graph.json.gz"),
+        ],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "site"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("Decode: ")
+
+
+def test_the_readme_names_every_command() -> None:
+    for name in COMMANDS:
+        assert f"gaptrace {name}" in README, name
+
+
+def test_the_readme_never_installs_the_unrelated_package() -> None:
+    assert not re.search(r"pip install +(?:-\S+ +)*gaptrace\b", README)
+
+
+def commands() -> list[str]:
+    """Lines starting with `gaptrace` in the README's console blocks that name a sample trace."""
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("gaptrace ") and "sample_traces/" in line]
+
+
+def test_there_are_commands_to_run() -> None:
+    assert len(commands()) >= 3
+
+
+@pytest.mark.parametrize("line", commands())
+def test_the_readme_commands_run(line: str, tmp_path: Path) -> None:
+    args = shlex.split(line)[1:]
+    args = [str(ROOT / a) if a.startswith("sample_traces/") else a for a in args]
+    done = subprocess.run(
+        [sys.executable, "-m", "gaptrace", *args],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def public_docstrings() -> list[tuple[str, ast.AST]]:
+    found = []
+    for path in sorted((ROOT / "gaptrace").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                found.append((f"{path.relative_to(ROOT)}:{node.name}", node))
+    return found
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    missing = [
+        name
+        for name, node in public_docstrings()
+        if not ast.get_docstring(node)  # type: ignore[arg-type]
+    ]
+    assert missing == []
