@@ -46,8 +46,22 @@ class KernelRow:
 
 
 @dataclass(frozen=True)
+class LaunchingOp:
+    """GPU work by the CPU op that launched it, per token: ops, ns and share of all GPU op time.
+
+    The op is the innermost one around the launch call; `graph replay` and `no op` stand for work
+    that has none.
+    """
+
+    name: str
+    per_token: float
+    total_ns_per_token: float
+    share: float
+
+
+@dataclass(frozen=True)
 class KernelTable:
-    """Kernels of a run's counted steps, longest total first, and the same time by class.
+    """Kernels of a run's counted steps, longest total first; the same time by class and by op.
 
     busy_ns_by_class: summed durations per token by op class; where streams overlap their sum
     exceeds busy time, and `overlap_ns` per token says by how much.
@@ -57,6 +71,7 @@ class KernelTable:
     busy_ns_by_class: dict[str, float]
     overlap_ns: float
     tokens: int
+    by_op: tuple[LaunchingOp, ...] = ()
 
 
 def kernel_table(
@@ -102,7 +117,32 @@ def kernel_table(
     for row in rows:
         by_class[row.op_class] += row.total_ns_per_token
     busy = int(steps.busy_ns[counted].sum())
-    return KernelTable(tuple(rows), by_class, max(total - busy, 0) / tokens, tokens)
+    return KernelTable(
+        tuple(rows),
+        by_class,
+        max(total - busy, 0) / tokens,
+        tokens,
+        _by_op(trace, device, origin, np.flatnonzero(inside), tokens),
+    )
+
+
+def _by_op(
+    trace: Trace, device: Device, origin: Origin, index: Ints, tokens: int
+) -> tuple[LaunchingOp, ...]:
+    links = device.links
+    op = origin.op[index]
+    # Name codes of ops; two codes beyond the table for work that no op launched.
+    replay, none = len(trace.names), len(trace.names) + 1
+    code = np.where(op >= 0, trace.name[op], np.where(links.replayed[index], replay, none))
+    dur = (links.end - links.start)[index]
+    count = np.bincount(code, minlength=none + 1)
+    total = np.bincount(code, weights=dur, minlength=none + 1)
+    names = (*trace.names, "graph replay", "no op")
+    rows = [
+        LaunchingOp(names[c], count[c] / tokens, total[c] / tokens, total[c] / max(dur.sum(), 1))
+        for c in np.flatnonzero(count)
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.total_ns_per_token, row.name)))
 
 
 def _row(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gaptrace.analysis.analyze import analyze
 from gaptrace.analysis.options import Options
@@ -57,6 +58,24 @@ class RunAnalysis:
             return next(iter(self.repeats(mode)), None)
         middle = spread([ns for ns, _ in times]).median
         return next(a for ns, a in times if ns == middle)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The run as plain data: `gaptrace.runs/1`, one analysis per cell that has one."""
+        return {
+            "schema": "gaptrace.runs/1",
+            "name": self.name,
+            "cells": [
+                {
+                    "mode": cell.mode,
+                    "repeat": cell.repeat,
+                    "status": cell.status,
+                    "reason": cell.reason or None,
+                    "analysis": None if cell.analysis is None else cell.analysis.summary,
+                }
+                for cell in self.cells
+            ],
+        }
 
 
 def step_ns(analysis: Analysis) -> int | None:

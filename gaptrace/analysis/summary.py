@@ -195,6 +195,15 @@ def _kernels(analysis: Analysis) -> dict[str, Any]:
     return {
         "time_ns_by_class": {k: _number(v) for k, v in table.busy_ns_by_class.items()},
         "overlap_ns": _number(table.overlap_ns),
+        "by_op": [
+            {
+                "name": row.name,
+                "per_token": _number(row.per_token),
+                "total_ns_per_token": _number(row.total_ns_per_token),
+                "share": _number(row.share),
+            }
+            for row in table.by_op
+        ],
         "rows": [
             {
                 "name": row.name,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaptrace.cli.options import analysis_options, options_from, read_trace
-from gaptrace.cli.output import json_text, output_options, wants_color, write
+from gaptrace.cli.options import analysis_options, options_from, read_run, read_trace
+from gaptrace.cli.output import Result, json_text, output_options, verdicts, wants_color, write
+
+if TYPE_CHECKING:
+    from gaptrace.analysis.options import Options
 
 
 @click.command()
@@ -18,20 +22,37 @@ from gaptrace.cli.output import json_text, output_options, wants_color, write
 def analyze(paths: tuple[str, ...], **values: Any) -> int:
     """Say where a token's time goes, and whether the trace can be trusted.
 
-    PATH is a torch.profiler trace (.json, .json.gz) or - for standard input. The first line is
-    the answer; then what to know about the trace, the step in numbers, its idle time by cause,
-    the ceilings, the findings and the largest gaps.
+    PATH is a torch.profiler trace (.json, .json.gz), a run folder of `gaptrace collect`, or - for
+    standard input. The first line is the answer; then what to know about the trace, the step in
+    numbers, its idle time by cause, the ceilings, the findings and the largest gaps. A run folder
+    with several modes shows them side by side.
     """
+    options = options_from(values)
+    results = [_result(path, options, use_cache=not values["no_cache"]) for path in paths]
+    if values["json_"]:
+        body = json_text(results)
+    else:
+        body = "\n\n".join(_text(result, color=wants_color(values["color"])) for result in results)
+    write(body, values["out"], results, force=values["force"])
+    found = verdicts(results)
+    return 2 if found == {"refused"} or (values["strict"] and found != {"ok"}) else 0
+
+
+def _result(path: str, options: Options, *, use_cache: bool) -> Result:
     from gaptrace.analysis.analyze import analyze as run
+
+    if path == "-" or not os.path.isdir(path):
+        return run(read_trace(path, use_cache=use_cache), options)
+    whole = read_run(path, options, use_cache=use_cache)
+    only = whole.cells[0]
+    return only.analysis if len(whole.cells) == 1 and only.analysis is not None else whole
+
+
+def _text(result: Result, *, color: bool) -> str:
+    from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.report.run_text import run_report
     from gaptrace.report.text import text_report
 
-    options = options_from(values)
-    analyses = [run(read_trace(path, use_cache=not values["no_cache"]), options) for path in paths]
-    if values["json_"]:
-        body = json_text(analyses)
-    else:
-        color = wants_color(values["color"])
-        body = "\n\n".join(text_report(analysis, color=color) for analysis in analyses)
-    write(body, values["out"], analyses, force=values["force"])
-    verdicts = {analysis.quality.verdict for analysis in analyses}
-    return 2 if "refused" in verdicts or (values["strict"] and verdicts != {"ok"}) else 0
+    if isinstance(result, RunAnalysis):
+        return run_report(result, color=color)
+    return text_report(result, color=color)

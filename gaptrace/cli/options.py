@@ -6,14 +6,18 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gaptrace.analysis.options import Options
 from gaptrace.errors import OptionError
 from gaptrace.trace import Trace
+
+if TYPE_CHECKING:
+    from gaptrace.analysis.run import RunAnalysis
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,3 +113,28 @@ def _progress(path: str) -> Callable[[int, int], None] | None:
         click.echo(f"\rreading {name}: {done // 1_000_000} MB{share}{end}", nl=False, err=True)
 
     return show
+
+
+def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
+    """Every mode and repeat of the run folder at a path, analysed."""
+    from gaptrace.analysis.run import Cell, analyze_run
+    from gaptrace.analysis.runinfo import Manifest
+    from gaptrace.load.runfolder import RunCell, read_run_folder
+    from gaptrace.trace import RunInfo
+
+    folder = read_run_folder(path)
+
+    def cell(found: RunCell) -> Cell:
+        trace_path = found.trace_path
+        cache = _cache_folder(str(trace_path)) if use_cache and trace_path else None
+        return Cell(
+            mode=found.mode,
+            repeat=found.repeat,
+            path=str(found.path),
+            status=found.status,
+            reason=found.reason,
+            manifest=Manifest(RunInfo(str(found.path), found.manifest)),
+            load=None if trace_path is None else partial(found.load, cache=cache),
+        )
+
+    return analyze_run(folder.name, path, [cell(found) for found in folder.cells], options)

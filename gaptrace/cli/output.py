@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
@@ -14,7 +14,9 @@ from gaptrace.errors import GaptraceError, OptionError
 
 if TYPE_CHECKING:
     from gaptrace.analysis.result import Analysis
+    from gaptrace.analysis.run import RunAnalysis
 
+Result: TypeAlias = "Analysis | RunAnalysis"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -62,16 +64,29 @@ def write_file(path: str, body: str, *, force: bool) -> None:
     click.echo(f"Wrote {path}", err=True)
 
 
-def json_text(analyses: Sequence[Analysis]) -> str:
-    """One `gaptrace.analysis/1` object, or several in one `gaptrace.analyses/1` object."""
-    found = [analysis.summary for analysis in analyses]
+def json_text(results: Sequence[Result]) -> str:
+    """One result's versioned object, or several in one `gaptrace.analyses/1` object."""
+    found = [result.summary for result in results]
     data: Any = (
         found[0] if len(found) == 1 else {"schema": "gaptrace.analyses/1", "analyses": found}
     )
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write(body: str, files: Sequence[str], analyses: Sequence[Analysis], *, force: bool) -> None:
+def verdicts(results: Sequence[Result]) -> set[str]:
+    """The quality verdicts of all analyses in the results."""
+    from gaptrace.analysis.run import RunAnalysis
+
+    found = set()
+    for result in results:
+        if isinstance(result, RunAnalysis):
+            found |= {c.analysis.quality.verdict for c in result.cells if c.analysis is not None}
+        else:
+            found.add(result.quality.verdict)
+    return found
+
+
+def write(body: str, files: Sequence[str], results: Sequence[Result], *, force: bool) -> None:
     """Print `body`; then write each file in the form its ending asks for."""
     for path in files:
         if not path.endswith((".json", ".txt")):
@@ -79,10 +94,4 @@ def write(body: str, files: Sequence[str], analyses: Sequence[Analysis], *, forc
     # The body carries colours only where they are wanted; click must not decide once more.
     click.echo(body, nl=not body.endswith("\n"), color=True)
     for path in files:
-        if path.endswith(".json"):
-            text = json_text(analyses)
-        else:
-            from gaptrace.report.text import text_report
-
-            text = "\n\n".join(text_report(analysis, color=False) for analysis in analyses) + "\n"
-        write_file(path, text, force=force)
+        write_file(path, json_text(results) if path.endswith(".json") else body, force=force)

@@ -19,6 +19,7 @@ WIDTH = 80
 GAPS_SHOWN = 5
 FINDINGS_SHOWN = 5
 KERNELS_SHOWN = 5
+OPS_SHOWN = 5
 NOTES_SHOWN = 6
 METRICS = {
     "period_ns": "step time",
@@ -43,6 +44,8 @@ def text_report(analysis: Analysis, *, color: bool) -> str:
         _ceilings(analysis),
         _what_ifs(analysis),
         _findings(analysis, ink),
+        _host(analysis),
+        _power(analysis),
         _kernels(analysis),
         gap_table(analysis, GAPS_SHOWN, color=color),
         _next(analysis, ink),
@@ -199,6 +202,55 @@ def _findings(analysis: Analysis, ink: Ink) -> str:
     if rest > 0:
         lines.append(f"  … {rest} more in --json")
     return "\n".join(lines)
+
+
+def _host(analysis: Analysis) -> str:
+    host = analysis.host
+    facts = [
+        (host.cost_per_launch_ns, "host dispatch per launch"),
+        (host.launch_call_ns, "in the launch call"),
+        (host.launch_to_start_ns, "from launch call to start"),
+    ]
+    known = [f"{units.time(ns)} {words}" for ns, words in facts if ns is not None]
+    lines = [wrapped("medians: " + ", ".join(known), WIDTH)] if known else []
+    rows = [
+        [
+            units.middle_elided(row.name, 40),
+            units.count(row.calls),
+            units.time_value(row.self_ns, "µs"),
+            units.count(row.launches),
+        ]
+        for row in host.ops[:OPS_SHOWN]
+        if row.self_ns
+    ]
+    if rows:
+        lines.append(table(["ops by own host time", "per token", "µs/token", "launches"], rows))
+    functions = [
+        [units.middle_elided(row.name, 60), units.time_value(row.self_ns, "µs")]
+        for row in host.python[:OPS_SHOWN]
+    ]
+    if functions:
+        lines.append(table(["Python between ops", "µs/token"], functions))
+    return "\n\n".join(lines)
+
+
+def _power(analysis: Analysis) -> str:
+    power = analysis.power
+    if power is None:
+        return ""
+    text = f"power {units.digits(power.mean_w)} W"
+    if power.limit_w:
+        text += f" of {units.digits(power.limit_w)} W ({units.share(power.share, 1)})"
+    if power.sm_mhz:
+        limit = f" of {units.count(power.sm_mhz_max)}" if power.sm_mhz_max else ""
+        text += f", SM clock {units.count(power.sm_mhz)}{limit} MHz"
+    if power.joules_per_token:
+        text += f", {units.digits(power.joules_per_token)} J per token"
+    busy = analysis.headline.steps["busy_ns"].median
+    step = analysis.headline.rate.unprofiled_step_ns
+    if busy and step:
+        text += f"; the GPU is busy {units.share(busy, step)} of the time"
+    return wrapped(text, WIDTH)
 
 
 def _kernels(analysis: Analysis) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
 
 from gaptrace.analysis.analyze import analyze
 from gaptrace.analysis.findings.rule import REGISTRY
@@ -16,6 +17,7 @@ from tests.builders import (
     graph_launch,
     kernel,
     launch,
+    load_events,
     mark,
     memcpy,
     op,
@@ -23,6 +25,7 @@ from tests.builders import (
     runtime,
     trace_of,
 )
+from tests.strategies import random_trace
 
 if TYPE_CHECKING:
     from gaptrace.analysis.result import Analysis
@@ -104,6 +107,27 @@ def test_training_steps_are_not_called_decode() -> None:
     found = the(loop(draw, period=100_000), "GT101")
     assert found.title == "launch-bound eager step"
     assert "per token" not in found.text
+
+
+@settings(max_examples=150, deadline=None)
+@given(random_trace())
+def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> None:
+    found = analyze(load_events(events))
+    idle = found.headline.per_token["idle_ns"].median or 0
+    busy = found.headline.per_token["busy_ns"].median or 0
+    overlaps = {finding.id: finding.overlaps for finding in found.findings}
+    assert len(overlaps) == len(found.findings)
+    for finding in found.findings:
+        assert finding.id in REGISTRY
+        assert 0 <= finding.ceiling_ns_per_token <= idle + busy
+        if finding.id[:3] in {"GT1", "GT2", "GT4"} and finding.id != "GT206":
+            assert finding.ceiling_ns_per_token <= idle
+        if finding.ceiling_ns_per_token > 0:
+            assert finding.evidence
+            assert finding.places > 0
+        for other in finding.overlaps:
+            assert finding.id in overlaps[other]
+        json.dumps(finding.as_dict(), allow_nan=False)
 
 
 # --- nothing to win

@@ -1,0 +1,115 @@
+"""A run in the terminal: its modes side by side, then what could not be recorded and why."""
+
+from __future__ import annotations
+
+from gaptrace import units
+from gaptrace.analysis.result import Analysis
+from gaptrace.analysis.run import RunAnalysis, step_ns
+from gaptrace.report.terminal import Ink, table, wrapped
+from gaptrace.report.text import WIDTH
+
+
+def run_report(run: RunAnalysis, *, color: bool) -> str:
+    """All modes of a run in one table, unprofiled where the run measured it."""
+    ink = Ink(color)
+    parts = [
+        wrapped(ink.strong(_sentence(run)), WIDTH),
+        _facts(run),
+        _modes(run),
+        _notes(run),
+        _next(run, ink),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _sentence(run: RunAnalysis) -> str:
+    """Which mode is fastest, and by how much over eager (or the first mode)."""
+    found = {mode: run.representative(mode) for mode in run.modes}
+    times = {m: ns for m, a in found.items() if a is not None and (ns := step_ns(a)) is not None}
+    if not times:
+        return f"{run.name}: no mode of this run could be measured."
+    best = min(times, key=lambda mode: times[mode])
+    fastest = found[best]
+    assert fastest is not None
+    text = (
+        f"{run.name}: {best} is fastest at {units.rate(fastest.headline.rate.tokens_per_s)}, "
+        f"{units.time(times[best])} per step"
+    )
+    base = "eager" if "eager" in times else next(iter(times))
+    if base == best:
+        return text + "."
+    return f"{text}, {units.digits(times[base] / times[best], 2)} times as fast as {base}."
+
+
+def _facts(run: RunAnalysis) -> str:
+    for cell in run.cells:
+        if cell.analysis is None:
+            continue
+        source, moved = cell.analysis.source, cell.analysis.ceilings
+        facts = [source.gpu, source.model, source.torch and f"torch {source.torch}"]
+        if moved.step_bytes.weight_bytes:
+            facts.append(f"{units.size(moved.step_bytes.weight_bytes)} weights per step")
+        if moved.bits:
+            facts.append(f"{units.digits(moved.bits, 2)} bits per weight")
+        return wrapped(" · ".join(fact for fact in facts if fact), WIDTH)
+    return ""
+
+
+def _modes(run: RunAnalysis) -> str:
+    rows = []
+    for mode in run.modes:
+        analysis = run.representative(mode)
+        if analysis is None:
+            status = next(cell.status for cell in run.cells if cell.mode == mode)
+            rows.append([mode, status.replace("_", " "), *[units.MISSING] * 7])
+            continue
+        rows.append([mode, *_row(run, mode, analysis)])
+    header = ["mode", "step", "tok/s", "spread", "idle", "kernels", "launches", "host", "binds"]
+    return table(header, rows)
+
+
+def _row(run: RunAnalysis, mode: str, analysis: Analysis) -> list[str]:
+    head = analysis.headline
+    repeats = [ns for a in run.repeats(mode) if (ns := step_ns(a)) is not None]
+    spread = units.MISSING
+    if len(repeats) > 1:
+        spread = f"±{units.digits(50 * (max(repeats) - min(repeats)) / min(repeats), 2)} %"
+    idle = head.unprofiled_idle_share
+    if idle is None or idle < 0:
+        idle = head.idle_share
+    rate = head.rate.tokens_per_s
+    return [
+        units.time(step_ns(analysis)),
+        units.MISSING if rate is None else units.digits(rate),
+        spread,
+        units.share(idle, 1),
+        units.count(head.per_token["kernels"].median),
+        units.count(head.per_token["launches"].median),
+        units.time(analysis.ceilings.host_dispatch_ns),
+        analysis.ceilings.binding or units.MISSING,
+    ]
+
+
+def _notes(run: RunAnalysis) -> str:
+    lines = []
+    for cell in run.cells:
+        where = f"{cell.mode}/{cell.repeat}"
+        if cell.reason:
+            lines.append(wrapped(f"{where}: {cell.reason}", WIDTH, indent="  "))
+        outputs = cell.manifest.get("outputs", "status")
+        if outputs in ("different", "not compared"):
+            why = cell.manifest.text("outputs", "reason") or ""
+            lines.append(wrapped(f"{where}: outputs {outputs} ({why})", WIDTH, indent="  "))
+        if cell.analysis is not None and cell.analysis.quality.verdict != "ok":
+            grave = cell.analysis.quality.reasons[0]
+            lines.append(wrapped(f"{where}: trace {grave.level}: {grave.text}", WIDTH, indent="  "))
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _next(run: RunAnalysis, ink: Ink) -> str:
+    lines = [
+        ink.faint(f"next: gaptrace analyze {cell.path}")
+        for cell in run.cells
+        if cell.analysis is not None
+    ]
+    return lines[0] if lines else ""
