@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from gaptrace.load.settings import Settings
 
 _EPOCH_WITH_FRACTION = re.compile(rb'"ts"\s{0,8}:\s{0,8}\d{13,}\.')
-
-
 WALK_AT_MOST = 1 << 14
 
 
@@ -65,6 +63,9 @@ class BlockReader:
         if at >= stop and final and not part.ended:
             part.note("truncated", base + stop)
         part.stop = base + at
+        if final:
+            part.size = base + stop
+            part.tail = data[at : min(stop, at + self._settings.tail)]
         columns.close()
         return part
 

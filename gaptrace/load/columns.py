@@ -99,7 +99,8 @@ class Part:
     base, stop: where the block began and how far it was read, in the whole text. ended: the list
     of events ends at `stop`. wants: the event at `stop` is not complete in this block. spent: the
     file was so damaged that reading it was given up. damage: broken events so far, and bytes read
-    in vain. marks: rows, offset, length of each slice.
+    in vain. marks: rows, offset, length of each slice. size, tail: of the final block, where the
+    whole text ends, and what follows the list.
     """
 
     base: int
@@ -109,6 +110,8 @@ class Part:
     wants: bool = False
     spent: bool = False
     damage: tuple[int, int] = (0, 0)
+    size: int = 0
+    tail: bytes = b""
     columns: dict[str, Array] = field(default_factory=dict)
     names: list[object] = field(default_factory=list)
     lanes: list[Pair] = field(default_factory=list)

@@ -81,7 +81,7 @@ class FileInput:
                 now = os.fstat(file.fileno())
                 if (now.st_size, now.st_mtime_ns) != (self.size, self.mtime_ns):
                     raise GaptraceError(
-                        f"{self.path} has changed since it was loaded", "Load it again."
+                        f"{self.path} has changed since it was opened", "Load it again."
                     )
                 file.seek(offset)
                 parts = []

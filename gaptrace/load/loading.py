@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gc
 import os
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# How much smaller a trace is as .gz: 13 to 17 times.
+# How much smaller a trace is as .gz: 13 to 17 times. For files of several members, or over 4 GB.
 _GZIP_RATIO = 14
 FAULTS = {"truncated": "truncated_gzip", "corrupt": "corrupt_gzip"}
 
@@ -59,8 +60,8 @@ def load(
 
     Args:
         source: a path, `-`, bytes, or a file opened for reading in binary mode.
-        processes: how many worker processes may read a large file; by default as many as there
-            are cores and work for them. 1 reads in this process.
+        processes: how many processes may read a large file, this one among them; by default as
+            many as there are cores and work for them.
         progress: called from time to time with the bytes of the input read so far and in all;
             the total is 0 where it is unknown.
         cache: a folder in which the columns of this file are kept for the next time.
@@ -130,7 +131,7 @@ def _read(source: Input, request: Request) -> Trace:
         document = read_document(head, events.tail)
         if fallback is None or document.sound:
             fallback = events, head, document
-        if document.sound or head.container == "list":
+        if document.sound or head.container == "list" or skip + 1 >= settings.lists:
             break
         # That list belonged to something inside the document: look for the next.
         skip += 1
@@ -167,19 +168,7 @@ def _find(stream: Stream, data: bytes, skip: int, settings: Settings) -> tuple[H
 
 
 def _events(text: Text, request: Request) -> EventList:
-    settings = text.settings
-    size = text.source.size
-    if text.stream.compressed:
-        if size * _GZIP_RATIO * 2 >= settings.parallel_from:
-            ahead = [text.ahead]
-            missing = settings.parallel_from - len(text.ahead)
-            while missing > 0 and (part := text.stream.read(min(missing, settings.block))):
-                ahead.append(part)
-                missing -= len(part)
-            text.ahead = b"".join(ahead)
-            size = max(size * _GZIP_RATIO, settings.parallel_from) if missing <= 0 else 0
-        else:
-            size = 0
+    size = _text_size(text.source) if text.stream.compressed else text.source.size
     workers = _workers(size, request)
     if workers > 1:
         events = read_in_workers(text, workers)
@@ -190,12 +179,21 @@ def _events(text: Text, request: Request) -> EventList:
     return read_here(text)
 
 
+def _text_size(source: Input) -> int:
+    """How much JSON a gzip file holds, by its last four bytes; only a hint to who reads it."""
+    said = int.from_bytes(source.read(source.size - 4, 4), "little")
+    return said if said > source.size else source.size * _GZIP_RATIO
+
+
 def _workers(size: int, request: Request) -> int:
     if size < request.settings.parallel_from:
         return 1
+    if not sys.executable or getattr(sys, "frozen", False):
+        return 1  # no interpreter to start: embedded, or frozen into a program
     if request.processes is not None:
         return max(1, request.processes)
-    return max(1, min(_cores(), size // request.settings.per_worker))
+    settings = request.settings
+    return max(1, min(_cores(), settings.most_workers, size // settings.per_worker))
 
 
 def _cores() -> int:

@@ -70,31 +70,27 @@ def read_here(text: Text) -> EventList:
         if part.ended or part.spent or (final and not part.wants):
             break
         want = max(settings.block, 2 * len(buffer) if part.wants else 0)
-    if part.ended:
-        _take_tail(result, buffer, base, text.stream, settings)
-    else:
-        result.size = base + len(buffer)
     if part.spent:
         part.note("given_up", part.stop)
-    result.fault = text.stream.fault
+    _finish(result, buffer, text.stream, settings)
     return result
 
 
-def _take_tail(
-    result: EventList, ahead: bytes, base: int, stream: Stream, settings: Settings
-) -> None:
-    """Keep what follows the list, up to a limit, and measure the text to its end."""
-    tail = ahead + stream.read(max(0, settings.tail - len(ahead)))
-    result.size = base + len(tail)
-    result.tail = tail[: settings.tail]
-    if not stream.compressed:
-        result.size = max(result.size, stream.source.size)
-        return
-    while len(tail) >= settings.block or tail is result.tail:
-        tail = stream.read(settings.block)
-        result.size += len(tail)
-        if len(tail) < settings.block:
-            return
+def _finish(result: EventList, ahead: bytes, stream: Stream, settings: Settings) -> None:
+    """Keep what follows the list, up to a limit, and find out how long the text is.
+
+    `ahead` is what was read of it when reading the list; the stream has the rest.
+    """
+    last = result.parts[-1]
+    if last.size:
+        result.size, result.tail = last.size, last.tail
+    else:
+        tail = ahead + stream.read(max(0, settings.tail - len(ahead)))
+        result.size = last.stop + len(tail)
+        result.tail = tail[: settings.tail] if last.ended else b""
+        while more := stream.read(settings.block):
+            result.size += len(more)
+    result.fault = stream.fault
 
 
 def read_in_workers(text: Text, workers: int) -> EventList | None:
@@ -108,9 +104,11 @@ def read_in_workers(text: Text, workers: int) -> EventList | None:
             if text.stream.compressed or tasks is None:
                 tasks = _blocks(text)
             for part in pool.map(tasks):
+                if part.wants or part.spent:
+                    return None
                 if part.stop == part.base and not part.ended:
                     continue
-                if part.base != expected or part.wants or part.spent:
+                if part.base != expected:
                     return None
                 # Each worker sees a part of the damage; whether it is too much is for all to say.
                 failures, wasted = failures + part.damage[0], wasted + part.damage[1]
@@ -128,13 +126,10 @@ def read_in_workers(text: Text, workers: int) -> EventList | None:
     if not result.parts:
         return None
     last = result.parts[-1]
-    if last.ended:
-        stream = Stream(text.source, expected)
-        _take_tail(result, b"", expected, stream, text.settings)
-        result.fault = stream.fault
-    else:
-        result.size = text.source.size if not text.stream.compressed else expected
-        result.fault = text.stream.fault
+    if not (last.ended or last.size):
+        return None
+    stream = text.stream if last.size else Stream(text.source, expected)
+    _finish(result, b"", stream, text.settings)
     return result
 
 

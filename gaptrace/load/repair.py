@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Longer damage than this is dropped, not repaired.
 REPAIR_LIMIT = 1 << 20
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 _C_NUMBER = re.compile(
     r"([:\[,]\s{0,64})[-+]?(?:inf|nan|INF|NAN|Inf)(?:\(ind\))?(?=\s{0,64}[,}\]])"
@@ -72,7 +73,7 @@ def read_event(text: bytes, reading: Reading) -> Any:
         )
         reading.note("control_characters")
     reading.note("nan_values", len(constants))
-    return _without_surrogates(value, reading)
+    return _without_surrogates(value, content, reading)
 
 
 def repair_event(text: bytes, reading: Reading) -> dict[str, Any] | None:
@@ -110,16 +111,15 @@ def mend_document(text: bytes, reading: Reading) -> Any:
             if not count:
                 continue
             reading.note(problem, count)
-        try:
-            return json.loads(content, strict=True)
-        except (ValueError, RecursionError):
-            pass
-        try:
-            value = json.loads(content, strict=False)
-        except (ValueError, RecursionError):
-            continue
-        reading.note("control_characters")
-        return value
+        for strict in (True, False):
+            try:
+                value = json.loads(content, strict=strict)
+                value = _without_surrogates(value, content, reading)
+            except (ValueError, RecursionError):
+                continue
+            if not strict:
+                reading.note("control_characters")
+            return value
     return None
 
 
@@ -132,16 +132,24 @@ def _decoded(text: bytes, reading: Reading) -> str:
         return content
 
 
-def _without_surrogates(value: Any, reading: Reading) -> Any:
+def _without_surrogates(value: Any, content: str, reading: Reading) -> Any:
     """Escapes of half a character pair cannot be written to any file; they become U+FFFD."""
-    if not isinstance(value, dict):
+    if _SURROGATE.search(content) is None:
         return value
-    name = value.get("name")
-    if isinstance(name, str) and not name.isascii():
-        clean = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        if clean != name:
-            reading.note("bad_utf8")
-            value["name"] = clean
+    clean = _cleaned(value)
+    if clean != value:
+        reading.note("bad_utf8")
+    return clean
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        kind = type(value)
+        return kind(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
     return value
 
 

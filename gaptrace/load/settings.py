@@ -13,10 +13,11 @@ class Settings:
 
     slice: what one decoder call gets; about 1 MB keeps its objects in cache. block: what is read,
     or handed to a worker, at a time. parallel_from: smallest text worth starting workers for.
-    per_worker: text that makes one more worker worthwhile. longest_event: an event that is longer
-    is taken for damage; it bounds memory. head: how far the list of events is searched for. tail:
-    how much after the list of events is kept as metadata. failures, wasted: how many broken
-    events, and how many bytes read in vain, are put up with in one file.
+    per_worker: text that makes one more worker worthwhile. most_workers: with more of them putting
+    the results together takes the time. longest_event: what is longer is taken for damage; it
+    bounds memory. head: how far the list of events is searched for. lists: how many places that
+    look like it are tried. tail: how much after the list of events is kept as metadata. failures,
+    wasted: how many broken events, and how many bytes read in vain, are put up with in one file.
     """
 
     slice: int = MB
@@ -24,7 +25,9 @@ class Settings:
     parallel_from: int = 48_000_000
     per_worker: int = 24_000_000
     longest_event: int = 64 * MB
-    head: int = 256 * MB
+    most_workers: int = 8
+    head: int = 64 * MB
+    lists: int = 8
     tail: int = 64 * MB
     failures: int = 20_000
     wasted: int = 256 * MB

@@ -38,9 +38,9 @@ class Walk:
     """Iterates over elements from `at` to the first that starts at or after `until`.
 
     Afterwards `at` is where reading stopped and one of these may be set. ended: the list ends at
-    `at`. wants: the element at `at` is not complete before `stop`, and `stop` is not the end. torn:
-    the data ends inside the list. spent: too much damage to go on. loose: problems that belong to
-    no element, with their place. failures, wasted: what `damage` had before, and more.
+    `at`. wants: the element at `at` is not complete before `stop`, and `stop` is not the end.
+    spent: too much damage to go on. loose: problems that belong to no element, with their place.
+    failures, wasted: what `damage` had before, and more.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Walk:
         self.stop = stop
         self.final = final
         self.settings = settings
-        self.ended = self.wants = self.torn = self.spent = False
+        self.ended = self.wants = self.spent = False
         self.loose: list[tuple[str, int]] = []
         self.failures, self.wasted = damage
-        # Reading starts behind the comma of the element before.
-        self._behind_comma = True
+        before = data[max(0, at - 256) : at].rstrip(SPACE)
+        self._behind_comma = before[-1:] in (b"", b",")
         # The element just tried ran into the end of what there is.
         self._cut_short = False
         self._text = ""
@@ -76,7 +76,6 @@ class Walk:
             here = skip_space(data, self.at, self.stop)
             if here >= self.stop:
                 self.at = here
-                self.torn = self.final
                 return
             byte = data[here]
             if byte == 0x5D:
@@ -95,6 +94,11 @@ class Walk:
                 return
             end = self._end_of(here)
             if end > 0 and (byte == 0x7B or self._followed(end)):
+                if not self.final and skip_space(data, end, self.stop) >= self.stop:
+                    # Whether a comma follows cannot be seen: leave it to who sees more.
+                    self.at = here
+                    self.wants = True
+                    return
                 element = self._whole(here, end)
                 self.at = self._after(end)
             else:
@@ -180,24 +184,23 @@ class Walk:
         data = self.data
         start = EVENT_START.search(data, here + 1, self.stop)
         stop = start.end() if start else self.stop
+        torn = False
         if start is None and self.final:
             last = None if self._cut_short else EVENTS_END.search(data, here, self.stop)
-            if last is not None:
-                stop = last.end()
-            else:
-                self.torn = True
+            torn = last is None
+            stop = self.stop if last is None else last.end()
         text = data[here:stop].rstrip(SPACE).rstrip(b",").rstrip(SPACE)
         reading = Reading()
         event: object | None = None
         if data[here] != 0x7B:
-            reading.note("log_lines")
+            reading.note("dropped_events" if b'"ph"' in text else "log_lines")
         else:
             value = repair_event(text, reading)
             if value is not None:
                 event = from_mapping(value)
             else:
                 reading.problems.clear()
-                if not self.torn:
+                if not torn:  # the end of the file is a problem of its own
                     reading.note("dropped_events")
         self.at = stop
         self._behind_comma = False

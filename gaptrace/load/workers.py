@@ -16,13 +16,14 @@ import threading
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from gaptrace.errors import GaptraceError
+from gaptrace.load.blocks import BlockReader
 from gaptrace.load.columns import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    from gaptrace.load.blocks import BlockReader
     from gaptrace.load.inputs import FileInput
     from gaptrace.load.layout import Cut, Layout
     from gaptrace.load.settings import Settings
@@ -67,52 +68,56 @@ class RangeTask:
         if not self.first:
             data, cut = self._cut(layout, data, 0, settings)
             if cut is None:
-                return Part(size, size)
+                return self._nothing(data, size)
             start = cut.next
-        final = self.last
-        stop = len(data)
+        final, stop = self.last, len(data)
         if not self.last:
             data, cut = self._cut(layout, data, self.end - self.begin, settings)
-            final = cut is None
-            stop = len(data) if cut is None else cut.next
+            if cut is None and self.begin + len(data) < size:
+                return self._nothing(data, size)
+            final, stop = (True, len(data)) if cut is None else (False, cut.next)
         if stop <= start:
             return Part(self.begin + start, self.begin + start)
         return reader.read(data, self.begin, start=start, stop=stop, final=final)
 
+    def _nothing(self, data: bytes, size: int) -> Part:
+        """No event begins here, or none that can be seen with so little of the file in memory."""
+        seen = self.begin + len(data)
+        return Part(size, size) if seen >= size else Part(seen, seen, wants=True)
+
     def _cut(
         self, layout: Layout, data: bytes, at: int, settings: Settings
     ) -> tuple[bytes, Cut | None]:
-        step = settings.slice
         while True:
             cut = layout.first_cut(data, at, len(data))
-            if cut is not None or self.begin + len(data) >= self.source.size:
+            seen = self.begin + len(data)
+            if cut or seen >= self.source.size or len(data) - at > settings.longest_event:
                 return data, cut
-            data += self.source.read(self.begin + len(data), step)
-            step = len(data)
+            data += self.source.read(seen, len(data))
 
 
 Task = BlockTask | RangeTask
+_Todo = queue.SimpleQueue[tuple[int, Task] | None]
+_Done = queue.SimpleQueue[tuple[int, Part] | None]
 
 
 class Pool:
-    """A few workers. Use as a context manager; they end with it."""
+    """This process and some helpers. Use as a context manager; the helpers end with it."""
 
-    def __init__(self, workers: int, layout: Layout, settings: Settings) -> None:
+    def __init__(self, processes: int, layout: Layout, settings: Settings) -> None:
         self._layout = layout
         self._settings = settings
-        self._count = workers
+        self._helpers = processes - 1
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Pool:
-        code = (
-            f"import sys; sys.path[:] = {sys.path!r}\nfrom gaptrace.load.worker import main\nmain()"
-        )
+        paths = [str(path) for path in sys.path]
+        code = f"import sys; sys.path[:] = {paths!r}\nfrom gaptrace.load.worker import main\nmain()"
+        command = [sys.executable, "-c", code]
         try:
-            for _ in range(self._count):
+            for _ in range(self._helpers):
                 self._processes.append(
-                    subprocess.Popen(
-                        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-                    )
+                    subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                 )
         except OSError as error:
             self._end()
@@ -132,109 +137,136 @@ class Pool:
             process.kill()
         for process in self._processes:
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
 
     def map(self, tasks: Iterable[Task]) -> Iterator[Part]:
         """The tasks' parts in the tasks' order.
 
-        Tasks are taken only as fast as workers finish them, so that few blocks are in memory.
+        Tasks are taken only as fast as they are done, so that few blocks are in memory. This
+        process works too while it would wait: helpers take a while to start.
 
         Raises:
-            WorkerLostError: a worker ended without an answer.
+            WorkerLostError: a helper ended without an answer, or the tasks could not be made.
         """
-        todo: queue.Queue[tuple[int, Task] | None] = queue.Queue(1)
-        done: queue.Queue[tuple[int, Part] | BaseException | None] = queue.Queue()
-        stop = threading.Event()
-        threads = [
-            threading.Thread(target=_converse, args=(process, self._setup, todo, done), daemon=True)
+        todo, done = _Todo(), _Done()
+        lines = [
+            _Line(process, (self._layout, self._settings), todo, done)
             for process in self._processes
         ]
-        feeder = threading.Thread(
-            target=_feed, args=(tasks, todo, done, stop, len(threads)), daemon=True
-        )
-        for thread in (*threads, feeder):
+        feeder = _Feeder(tasks, todo, done, takers=len(lines) + 1)
+        for line in lines:
+            line.feeder = feeder
+        threads = [threading.Thread(target=line.run, daemon=True) for line in lines]
+        threads.append(threading.Thread(target=feeder.run, daemon=True))
+        for thread in threads:
             thread.start()
         try:
-            yield from _in_order(done, len(threads))
+            yield from self._in_order(todo, done, feeder, len(lines))
         finally:
-            stop.set()
+            feeder.stopped.set()
             self._end()
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    todo.get_nowait()
-            for thread in (*threads, feeder):
-                thread.join(timeout=5)
+            for _ in threads:
+                todo.put(None)
+            for thread in threads:
+                thread.join()
+            for process in self._processes:
+                for pipe in (process.stdin, process.stdout):
+                    if pipe is not None:
+                        with contextlib.suppress(OSError):
+                            pipe.close()
 
-    @property
-    def _setup(self) -> tuple[Layout, Settings]:
-        return self._layout, self._settings
-
-
-def _in_order(
-    done: queue.Queue[tuple[int, Part] | BaseException | None], running: int
-) -> Iterator[Part]:
-    waiting: dict[int, Part] = {}
-    following = 0
-    while running:
-        item = done.get()
-        if item is None:
-            running -= 1
-        elif isinstance(item, BaseException):
-            raise item
-        else:
-            waiting[item[0]] = item[1]
+    def _in_order(self, todo: _Todo, done: _Done, feeder: _Feeder, running: int) -> Iterator[Part]:
+        waiting: dict[int, Part] = {}
+        following = 0
+        working = True
+        while working or running:
+            if working and (item := todo.get()) is not None:
+                feeder.slots.release()
+                index, task = item
+                reader = BlockReader(self._layout, self._settings)
+                waiting[index] = task.run(reader, self._layout, self._settings)
+            else:
+                working = False
+            while running and (not working or not done.empty()):
+                answer = done.get()
+                if answer is None:
+                    running -= 1
+                elif answer[0] < 0:
+                    raise WorkerLostError
+                else:
+                    waiting[answer[0]] = answer[1]
+                if following in waiting:
+                    break
             while following in waiting:
                 yield waiting.pop(following)
                 following += 1
 
 
-def _feed(
-    tasks: Iterable[Task],
-    todo: queue.Queue[tuple[int, Task] | None],
-    done: queue.Queue[tuple[int, Part] | BaseException | None],
-    stop: threading.Event,
-    workers: int,
-) -> None:
-    def put(item: tuple[int, Task] | None) -> None:
-        while not stop.is_set():
-            try:
-                todo.put(item, timeout=0.2)
-            except queue.Full:
-                continue
-            return
-
-    try:
-        for index, task in enumerate(tasks):
-            put((index, task))
-            if stop.is_set():
-                return
-    except (OSError, RuntimeError, MemoryError) as error:
-        done.put(error)
-    for _ in range(workers):
-        put(None)
+_LOST = (-1, Part(0))
 
 
-def _converse(
-    process: subprocess.Popen[bytes],
-    setup: tuple[Layout, Settings],
-    todo: queue.Queue[tuple[int, Task] | None],
-    done: queue.Queue[tuple[int, Part] | BaseException | None],
-) -> None:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        send(process.stdin, setup)
-        while (item := todo.get()) is not None:
-            index, task = item
-            send(process.stdin, task)
-            done.put((index, pickle.load(process.stdout)))
-    except (OSError, EOFError, ValueError, pickle.UnpicklingError):
-        done.put(WorkerLostError())
-    else:
-        done.put(None)
+class _Feeder:
+    """Makes the tasks, in a thread of its own: inflating goes on while this process decodes."""
+
+    def __init__(self, tasks: Iterable[Task], todo: _Todo, done: _Done, *, takers: int) -> None:
+        self.slots = threading.Semaphore(1)
+        self.stopped = threading.Event()
+        self._tasks = tasks
+        self._todo = todo
+        self._done = done
+        self._takers = takers
+
+    def run(self) -> None:
+        complete = False
+        try:
+            for item in enumerate(self._tasks):
+                while not self.slots.acquire(timeout=0.2):
+                    if self.stopped.is_set():
+                        return
+                self._todo.put(item)
+            complete = True
+        except (GaptraceError, OSError, MemoryError):
+            pass  # the file is read again without help, and fails there with its own message
+        finally:
+            if not complete:
+                self._done.put(_LOST)
+            for _ in range(self._takers):
+                self._todo.put(None)
+
+
+class _Line:
+    """The conversation with one helper."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        setup: tuple[Layout, Settings],
+        todo: _Todo,
+        done: _Done,
+    ) -> None:
+        self.feeder: _Feeder | None = None
+        self._process = process
+        self._setup = setup
+        self._todo = todo
+        self._done = done
+
+    def run(self) -> None:
+        tasks, answers = self._process.stdin, self._process.stdout
+        assert tasks is not None
+        assert answers is not None
+        assert self.feeder is not None
+        complete = False
+        try:
+            send(tasks, self._setup)
+            while (item := self._todo.get()) is not None:
+                self.feeder.slots.release()
+                index, task = item
+                send(tasks, task)
+                self._done.put((index, pickle.load(answers)))
+            complete = True
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+            pass  # it died; what it was given is lost, and the parent is told
+        finally:
+            self._done.put(None if complete else _LOST)
 
 
 def send(pipe: IO[bytes], value: object) -> None:

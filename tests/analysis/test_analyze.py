@@ -19,7 +19,6 @@ from gaptrace.trace import RunInfo, Trace
 from tests.builders import (
     Event,
     decode_trace,
-    events_json,
     graph_launch,
     kernel,
     launch,

@@ -90,9 +90,16 @@ def test_bad_utf8_is_replaced() -> None:
 
 
 def test_half_a_character_pair_is_replaced() -> None:
-    trace = loaded(file_of(line(1, name="\\ud800x")))
-    assert trace.name_of(0).encode().decode().endswith("x")
-    assert problem_counts(trace) == {"bad_utf8": 1}
+    """In names, ids and metadata alike: what is loaded can be written to any file."""
+    broken = line(1, name="\\ud800x", extra=', "stream": "\\udc00", "whole": "\\ud83d\\ude00"')
+    trace = loaded(
+        file_of(broken.replace('"tid": 7', '"tid": "\\ud83d"')).replace(b'"x"', b'"\\ud801"')
+    )
+    assert trace.name_of(0) == "\ufffdx"
+    assert trace.lanes[0].tid == "\ufffd"
+    assert trace.metadata["traceName"] == "\ufffd"
+    assert trace.event(0)["args"]["whole"] == "\U0001f600"
+    assert problem_counts(trace)["bad_utf8"] == 2
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "inf", "-inf", "nan", "-nan"])
@@ -319,8 +326,11 @@ def test_every_event_broken_is_a_broken_trace() -> None:
         bytes(range(256)) * 80_000,
         b'{"traceEvents": [' + b"},{" * 6_000_000,
         b'{"x": "' + b"\\" * 20_000_000,
+        b"{" + b'"traceEvents": [' * 1_000_000,
+        b"{" + b'"traceEvents": [], ' * 1_000_000,
+        b'{"a": ' + b'{"traceEvents": [' * 1_000_000,
     ],
-    ids=range(14),
+    ids=range(17),
 )
 def test_hostile_input_is_refused_in_bounded_time(text: bytes) -> None:
     begin = time.process_time()

@@ -90,7 +90,7 @@ def test_a_file_that_changed_is_not_read_again(tmp_path: Path) -> None:
     path.write_bytes(TEXT)
     trace = load(path)
     path.write_bytes(TEXT + b"\n")
-    with pytest.raises(GaptraceError, match="has changed"):
+    with pytest.raises(GaptraceError, match="has changed since"):
         trace.event(0)
     path.unlink()
     with pytest.raises(GaptraceError, match="cannot read"):

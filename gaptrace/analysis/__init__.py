@@ -1,0 +1,1 @@
+"""Trace to Analysis: every figure is derived here, and only here."""

@@ -1,0 +1,1 @@
+"""Results to text: terminal, JSON, Markdown, SVG and HTML. Nothing here computes a metric."""

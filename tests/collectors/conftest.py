@@ -1,0 +1,122 @@
+"""Running the recorder as a user would, and reading back what it left."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COLLECTORS = ROOT / "collectors"
+WORKLOADS = COLLECTORS / "workloads"
+QUICK = ("--repeats", "1", "--timed-steps", "10", "--steps", "5", "--warmup", "5")
+
+# One linear layer and an embedding: a decode step that compiles in seconds.
+MODEL = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(16, 8)
+        self.head = nn.Linear(8, 16)
+
+    def forward(self, ids):
+        return self.head(torch.relu(self.embed(ids)))
+"""
+
+# An unmodified script: prompt, then one token at a time.
+LOOP = (
+    MODEL
+    + """
+import sys
+
+model = Model().eval()
+steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+with torch.no_grad():
+    token = model(torch.arange(4)[None])[:, -1:].argmax(-1)
+    for _ in range(steps):
+        token = model(token)[:, -1:].argmax(-1)
+print("last token", token.item())
+"""
+)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a recorded process: the recorder importable, one thread."""
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(COLLECTORS), str(ROOT)]),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+@dataclass
+class Collected:
+    """How a call of the recorder ended, and its run folder."""
+
+    code: int
+    stdout: str
+    stderr: str
+    root: Path
+
+    def run(self, mode: str, repeat: int = 1) -> dict[str, Any]:
+        """The parsed run.json of one cell."""
+        return json.loads((self.root / mode / str(repeat) / "run.json").read_text())
+
+    def trace(self, mode: str, repeat: int = 1) -> list[dict[str, Any]]:
+        """The events of one cell's trace."""
+        with gzip.open(self.root / mode / str(repeat) / "trace.json.gz") as file:
+            return json.load(file)["traceEvents"]
+
+    def marks(self, mode: str, repeat: int = 1) -> list[str]:
+        """Names of the step marks in one cell's trace, in order of time."""
+        found = [e for e in self.trace(mode, repeat) if str(e.get("name")).startswith("gaptrace.")]
+        spans = [e for e in found if e.get("cat") == "user_annotation"]
+        return [e["name"] for e in sorted(spans, key=lambda e: float(e["ts"]))]
+
+
+class Bench:
+    """A folder to write scripts into and record them from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def script(self, text: str, name: str = "script.py") -> Path:
+        path = self.folder / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def collect(self, *words: object, name: str = "run", timeout: int = 300) -> Collected:
+        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`"""
+        out = self.folder / "runs"
+        done = subprocess.run(
+            [sys.executable, "-m", "gaptrace_collectors", "-o", str(out), "--name", name]
+            + [str(word) for word in words],
+            cwd=self.folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Collected(done.returncode, done.stdout, done.stderr, out / name)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("bench"))
