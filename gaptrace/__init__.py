@@ -16,20 +16,34 @@ from gaptrace.errors import GaptraceError
 
 if TYPE_CHECKING:
     from gaptrace.analysis.analyze import analyze as analyze
+    from gaptrace.analysis.compare.compare import compare as compare
+    from gaptrace.analysis.compare.result import Comparison as Comparison
     from gaptrace.analysis.options import Options as Options
     from gaptrace.analysis.result import Analysis as Analysis
     from gaptrace.load import load as load
     from gaptrace.trace import Trace as Trace
 
 __version__ = "0.1.0"
-__all__ = ["Analysis", "GaptraceError", "Options", "Trace", "__version__", "analyze", "load"]
+__all__ = [
+    "Analysis",
+    "Comparison",
+    "GaptraceError",
+    "Options",
+    "Trace",
+    "__version__",
+    "analyze",
+    "compare",
+    "load",
+]
 
 # Found on first use, so that `import gaptrace` costs next to nothing.
 _WHERE = {
     "Analysis": "gaptrace.analysis.result",
+    "Comparison": "gaptrace.analysis.compare.result",
     "Options": "gaptrace.analysis.options",
     "Trace": "gaptrace.trace",
     "analyze": "gaptrace.analysis.analyze",
+    "compare": "gaptrace.analysis.compare.compare",
 }
 
 

@@ -17,8 +17,11 @@ from gaptrace.errors import GaptraceError
 COMMANDS = {
     "collect": "record a script's decode step, eager, compiled and captured",
     "analyze": "say where a token's time goes, and whether the trace can be trusted",
+    "compare": "say what got better, what got worse, and where each millisecond went",
+    "save": "save of a run what later comparisons need, without the trace",
     "gaps": "list every gap of the GPU with its cause and neighbours",
     "explain": "explain a finding, a cause, or any term of a report",
+    "metrics": "list the metrics that gates take",
     "completion": "print the completion script of a shell",
 }
 EXIT_CODES = (

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaptrace.cli.gating import finish_analyze, gate_options
 from gaptrace.cli.options import analysis_options, options_from, read_run, read_trace
-from gaptrace.cli.output import Result, json_text, output_options, verdicts, wants_color, write
+from gaptrace.cli.output import (
+    Result,
+    check_kinds,
+    json_text,
+    output_options,
+    wants_color,
+    write,
+)
 
 if TYPE_CHECKING:
     from gaptrace.analysis.options import Options
@@ -18,6 +26,8 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @analysis_options
 @output_options
+@gate_options
+@click.option("--redact", is_flag=True, help="Leave paths, arguments and hosts out of files.")
 @click.option("--strict", is_flag=True, help="Exit with 2 unless every trace is ok.")
 def analyze(paths: tuple[str, ...], **values: Any) -> int:
     """Say where a token's time goes, and whether the trace can be trusted.
@@ -27,15 +37,15 @@ def analyze(paths: tuple[str, ...], **values: Any) -> int:
     numbers, its idle time by cause, the ceilings, the findings and the largest gaps. A run folder
     with several modes shows them side by side.
     """
+    check_kinds(values["out"])
     options = options_from(values)
     results = [_result(path, options, use_cache=not values["no_cache"]) for path in paths]
     if values["json_"]:
         body = json_text(results)
     else:
         body = "\n\n".join(_text(result, color=wants_color(values["color"])) for result in results)
-    write(body, values["out"], results, force=values["force"])
-    found = verdicts(results)
-    return 2 if found == {"refused"} or (values["strict"] and found != {"ok"}) else 0
+    write(body, values["out"], results, force=values["force"], redact=values["redact"])
+    return finish_analyze(results, values)
 
 
 def _result(path: str, options: Options, *, use_cache: bool) -> Result:

@@ -15,6 +15,7 @@ from gaptrace.errors import GaptraceError, OptionError
 if TYPE_CHECKING:
     from gaptrace.analysis.result import Analysis
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.report.privacy import Privacy
 
 Result: TypeAlias = "Analysis | RunAnalysis"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +27,11 @@ def output_options(command: F) -> F:
         (
             click.option("--json", "json_", is_flag=True, help="Print the versioned JSON object."),
             click.option(
-                "-o", "out", multiple=True, metavar="FILE", help="Also write FILE (.json or .txt)."
+                "-o",
+                "out",
+                multiple=True,
+                metavar="FILE",
+                help="Also write FILE (.html .md .svg .json .txt).",
             ),
             click.option("--force", is_flag=True, help="Overwrite files that exist."),
             click.option(
@@ -73,25 +78,37 @@ def json_text(results: Sequence[Result]) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def verdicts(results: Sequence[Result]) -> set[str]:
-    """The quality verdicts of all analyses in the results."""
-    from gaptrace.analysis.run import RunAnalysis
+def redacting(*, redact: bool) -> Privacy:
+    """The privacy of files: open, or without paths, arguments and hosts."""
+    from gaptrace.report.privacy import Privacy
 
-    found = set()
-    for result in results:
-        if isinstance(result, RunAnalysis):
-            found |= {c.analysis.quality.verdict for c in result.cells if c.analysis is not None}
-        else:
-            found.add(result.quality.verdict)
-    return found
+    return Privacy.REDACTED if redact else Privacy.OPEN
 
 
-def write(body: str, files: Sequence[str], results: Sequence[Result], *, force: bool) -> None:
-    """Print `body`; then write each file in the form its ending asks for."""
+def check_kinds(files: Sequence[str]) -> None:
+    """Refuse files of a kind that cannot be written, before any work is done.
+
+    Raises:
+        OptionError: a file's ending names no form of a result.
+    """
+    from gaptrace.report.files import kinds
+
     for path in files:
-        if not path.endswith((".json", ".txt")):
-            raise OptionError(f"-o {path}: cannot write that kind", "end it in .json or .txt")
+        if not path.lower().endswith(kinds()):
+            raise OptionError(
+                f"-o {path}: cannot write that kind", f"end it in {', '.join(kinds())}"
+            )
+
+
+def write(
+    body: str, files: Sequence[str], results: Sequence[Result], *, force: bool, redact: bool
+) -> None:
+    """Print `body`; then write each file in the form its ending asks for."""
     # The body carries colours only where they are wanted; click must not decide once more.
     click.echo(body, nl=not body.endswith("\n"), color=True)
-    for path in files:
-        write_file(path, json_text(results) if path.endswith(".json") else body, force=force)
+    if files:
+        from gaptrace.report.files import render_report
+
+        for path in files:
+            text = render_report(path, list(results), redacting(redact=redact))
+            write_file(path, text, force=force)

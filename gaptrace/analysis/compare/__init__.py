@@ -1,0 +1,1 @@
+"""Recordings of the same thing compared: what changed, by how much, and is it noise."""

@@ -1,0 +1,159 @@
+"""The metrics of a comparison: their names, their units, which way is better, what they mean."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from gaptrace.errors import OptionError
+
+LOWER, HIGHER = "lower", "higher"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: stable id, words, unit, which way is better, and what it means.
+
+    gate: `--fail-on` takes it. counted: a whole number that the program decides, compared exactly
+    where it does not vary within a side. hypothesis: metrics that say the same thing in other
+    words share one test. weight: in Holm's correction.
+    """
+
+    id: str
+    title: str
+    unit: str
+    better: str
+    per_token: bool
+    gate: bool
+    meaning: str
+    counted: bool = False
+    hypothesis: str = ""
+    weight: float = 1.0
+
+
+METRICS = (
+    Metric(
+        "step_time",
+        "step time",
+        "ns",
+        LOWER,
+        per_token=False,
+        gate=False,
+        meaning="start of a step's first GPU op to that of the next step",
+        hypothesis="step",
+        weight=4.0,
+    ),
+    Metric(
+        "tokens_per_s",
+        "token rate",
+        "tok/s",
+        HIGHER,
+        per_token=False,
+        gate=True,
+        meaning="tokens per step / step time; unprofiled where the run measured it",
+        hypothesis="step",
+        weight=4.0,
+    ),
+    Metric(
+        "idle",
+        "GPU idle",
+        "ns",
+        LOWER,
+        per_token=True,
+        gate=True,
+        meaning="time per token in which the GPU runs nothing; unprofiled where that was measured",
+    ),
+    Metric(
+        "idle_share",
+        "idle share",
+        "share",
+        LOWER,
+        per_token=False,
+        gate=True,
+        meaning="idle time / step time",
+    ),
+    Metric(
+        "busy",
+        "GPU busy",
+        "ns",
+        LOWER,
+        per_token=True,
+        gate=True,
+        meaning="time per token in which the GPU runs something, overlap counted once",
+    ),
+    Metric(
+        "host_dispatch",
+        "host dispatch",
+        "ns",
+        LOWER,
+        per_token=True,
+        gate=True,
+        meaning="host time per token to issue a step: its host window less sync and backpressure, "
+        "or the run's unprofiled issue time",
+    ),
+    Metric(
+        "kernels",
+        "kernels",
+        "count",
+        LOWER,
+        per_token=True,
+        gate=True,
+        meaning="kernels per token, copies and memsets not included",
+        counted=True,
+    ),
+    Metric(
+        "launches",
+        "launch calls",
+        "count",
+        LOWER,
+        per_token=True,
+        gate=True,
+        meaning="distinct launch calls per token; a graph replay is one",
+        counted=True,
+    ),
+    Metric(
+        "copies",
+        "copies",
+        "count",
+        LOWER,
+        per_token=True,
+        gate=False,
+        meaning="memory copies on the GPU per token",
+        counted=True,
+    ),
+    Metric(
+        "memsets",
+        "memsets",
+        "count",
+        LOWER,
+        per_token=True,
+        gate=False,
+        meaning="memory sets on the GPU per token",
+        counted=True,
+    ),
+    Metric(
+        "peak_memory",
+        "peak memory",
+        "bytes",
+        LOWER,
+        per_token=False,
+        gate=True,
+        meaning="largest amount of device memory allocated, from the run's manifest",
+        counted=True,
+    ),
+)
+BY_ID = {metric.id: metric for metric in METRICS}
+GATES = tuple(metric.id for metric in METRICS if metric.gate)
+
+
+def gate_metric(name: str) -> Metric:
+    """The gate metric of this name.
+
+    Raises:
+        OptionError: there is none; the hint names the closest.
+    """
+    if name in GATES:
+        return BY_ID[name]
+    close = difflib.get_close_matches(name, GATES, 1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise OptionError(f"no metric {name!r}", f"{hint}metrics: {', '.join(GATES)}")

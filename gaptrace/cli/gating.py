@@ -1,0 +1,247 @@
+"""Gates on the command line: `--fail-on`, limits from pyproject.toml, and what GitHub is told."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from gaptrace.errors import GaptraceError, OptionError
+
+if TYPE_CHECKING:
+    from gaptrace.analysis.compare.gates import Gate
+    from gaptrace.analysis.compare.result import GateResult
+    from gaptrace.analysis.result import Analysis
+    from gaptrace.cli.output import Result
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# GitHub drops a step summary of more than 1 MiB as a whole.
+SUMMARY_BYTES = 900_000
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from gaptrace.analysis.compare.metrics import BY_ID, GATES
+
+    del ctx, param
+    return [
+        CompletionItem(f"{name}:", help=BY_ID[name].meaning)
+        for name in GATES
+        if f"{name}:".startswith(incomplete)
+    ]
+
+
+def gate_options(command: F) -> F:
+    """Add --fail-on and --github."""
+    for option in reversed(
+        (
+            click.option(
+                "--fail-on",
+                "fail_on",
+                multiple=True,
+                metavar="METRIC:LIMIT",
+                shell_complete=_complete,
+                help="Exit with 1 beyond this limit; repeatable. See gaptrace metrics.",
+            ),
+            click.option(
+                "--github",
+                is_flag=True,
+                help="Append to the GitHub step summary and annotate gates and findings.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def settings(command: str, start: Path | None = None) -> Mapping[str, Any]:
+    """What the nearest pyproject.toml sets for a command.
+
+    `[tool.gaptrace]` is for all commands, `[tool.gaptrace.COMMAND]` for one and goes first. Empty
+    where there is no such file or table.
+
+    Raises:
+        OptionError: the file is not TOML, or the table is not a table.
+    """
+    folder = start or Path.cwd()
+    for place in (folder, *folder.parents):
+        path = place / "pyproject.toml"
+        if not path.is_file():
+            continue
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise OptionError(f"{path} cannot be read: {error}") from error
+        table = data.get("tool", {}).get("gaptrace", {})
+        if not isinstance(table, dict):
+            raise OptionError(f"tool.gaptrace in {path} is not a table")
+        own = table.get(command)
+        return {**table, **(own if isinstance(own, dict) else {})}
+    return {}
+
+
+def compare_gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
+    """The gates of `gaptrace compare`: flags over settings."""
+    from gaptrace.analysis.compare.gates import gates_from
+
+    return gates_from(values["fail_on"], settings("compare"))
+
+
+def analyze_gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
+    """The gates of `gaptrace analyze`: flags over settings.
+
+    Percentages in `[tool.gaptrace]` are meant for comparisons and left out here, unless the table
+    is `[tool.gaptrace.analyze]`.
+    """
+    from gaptrace.analysis.compare.gates import gates_from
+
+    given = gates_from(values["fail_on"], None)
+    named = {gate.metric.id for gate in given}
+    found = settings("analyze")
+    own = found.get("analyze")
+    own = own if isinstance(own, dict) and "fail-on" in own else None
+    kept = gates_from((), found)
+    if own is None:
+        kept = tuple(gate for gate in kept if not gate.percent)
+    return (*given, *(gate for gate in kept if gate.metric.id not in named))
+
+
+def judge_analyses(
+    groups: Iterable[tuple[str, Sequence[Analysis]]], gates: Sequence[Gate]
+) -> tuple[GateResult, ...]:
+    """Every gate on every group of analyses (repeats of one mode, or one trace), with its label.
+
+    A group without GPU work cannot be judged, and every gate says so.
+    """
+    from gaptrace.analysis.compare.gates import NOT_JUDGED, judge_run
+    from gaptrace.analysis.compare.recording import record
+    from gaptrace.analysis.compare.result import GateResult
+
+    results: list[GateResult] = []
+    for label, analyses in groups if gates else ():
+        try:
+            recordings = [record(analysis) for analysis in analyses]
+        except GaptraceError as error:
+            results += [
+                GateResult(gate.text, gate.metric.id, label, NOT_JUDGED, error.message)
+                for gate in gates
+            ]
+            continue
+        results += judge_run(recordings, gates, label)
+    return tuple(results)
+
+
+def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
+    """Judge the gates of `gaptrace analyze` and tell GitHub if asked to; the exit code.
+
+    The last thing a command does: `values` are its keyword arguments, `results` what it analysed.
+    1 where a gate tripped; 2 where every trace is refused, or `--strict` and not every trace is ok
+    or a gate could not be judged.
+    """
+    groups = groups_of(results)
+    gates = judge_analyses(groups, analyze_gates(values))
+    found = [analysis for _, analyses in groups for analysis in analyses]
+    if values["github"]:
+        from gaptrace.cli.output import redacting
+        from gaptrace.report.files import render_report
+
+        findings = dict.fromkeys(
+            (f.id, f.title) for a in found for f in a.findings if f.ceiling_ns_per_token > 0
+        )
+        text = render_report("summary.md", list(results), redacting(redact=values["redact"]))
+        tell_github(text, gates, findings)
+    if say_gates(gates):
+        return 1
+    verdicts = {analysis.quality.verdict for analysis in found}
+    strict = values["strict"] and (verdicts != {"ok"} or unjudged(gates))
+    return 2 if verdicts == {"refused"} or strict else 0
+
+
+def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]:
+    """What is judged together, with its label: a trace alone, the repeats of each mode of a run."""
+    from gaptrace.analysis.compare.side import short_label
+    from gaptrace.analysis.run import RunAnalysis
+
+    groups: list[tuple[str, Sequence[Analysis]]] = []
+    for result in results:
+        if isinstance(result, RunAnalysis):
+            groups += [
+                (f"{result.name}/{mode}", result.repeats(mode))
+                for mode in result.modes
+                if result.repeats(mode)
+            ]
+        else:
+            groups.append((short_label(result.source.path), [result]))
+    return groups
+
+
+def say_gates(results: Sequence[GateResult]) -> int:
+    """Name every gate that tripped or could not be judged, on stderr; 1 where one tripped."""
+    from gaptrace.analysis.compare.gates import HELD, TRIPPED
+
+    for result in results:
+        if result.status != HELD:
+            where = f" [{result.pair}]" if result.pair else ""
+            click.echo(
+                f"gaptrace: gate {result.gate} {result.status}{where}: {result.text}", err=True
+            )
+    return int(any(result.status == TRIPPED for result in results))
+
+
+def unjudged(results: Sequence[GateResult]) -> bool:
+    """Whether a gate could not be judged."""
+    from gaptrace.analysis.compare.gates import NOT_JUDGED
+
+    return any(result.status == NOT_JUDGED for result in results)
+
+
+def tell_github(
+    markdown: str, gates: Sequence[GateResult], findings: Iterable[tuple[str, str]] = ()
+) -> None:
+    """Append `markdown` to the step summary and annotate gates and findings (id, title).
+
+    Annotations go to stderr, which GitHub reads too, so that stdout stays what was asked for.
+    Outside GitHub Actions, where GITHUB_STEP_SUMMARY is not set, only the annotations are printed.
+    """
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path:
+        body = _cut(markdown.rstrip("\n") + "\n", SUMMARY_BYTES)
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(body)
+        except OSError as error:
+            raise GaptraceError(f"cannot write the step summary: {error.strerror}") from error
+    for gate in gates:
+        if gate.status != "held":
+            level = "error" if gate.status == "tripped" else "warning"
+            where = f"{gate.pair}: " if gate.pair else ""
+            click.echo(annotation(level, f"gaptrace {gate.gate}", where + gate.text), err=True)
+    for name, title in findings:
+        click.echo(annotation("warning", name, title), err=True)
+
+
+def annotation(level: str, title: str, text: str) -> str:
+    """A workflow command that GitHub shows beside the job: `::warning title=GT103::...`."""
+    return f"::{level} title={_property(title)}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _cut(text: str, most: int) -> str:
+    """`text` cut at a line so that it takes at most `most` bytes, with a last line that says so."""
+    raw = text.encode("utf-8")
+    if len(raw) <= most:
+        return text
+    kept = raw[: most - 200].decode("utf-8", "ignore").rpartition("\n")[0]
+    return f"{kept}\n\n_Cut here: the whole report is {len(raw):,} bytes._\n"

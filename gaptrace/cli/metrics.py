@@ -1,0 +1,45 @@
+"""`gaptrace metrics`: the names that gates take, and what they mean."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+WIDTH = 80
+
+
+@click.command()
+@click.option("--json", "json_", is_flag=True, help="Print them as JSON (gaptrace.metrics/1).")
+def metrics(json_: bool) -> None:  # noqa: FBT001
+    """List the metrics that --fail-on takes.
+
+    A limit is a bound (kernels:600, busy:1.7ms, idle_share:0.4) or, on gaptrace compare, how much
+    worse the candidate may be than the baseline (idle:5%); of idle_share in percentage points.
+    """
+    from gaptrace.analysis.compare.metrics import METRICS
+    from gaptrace.report.terminal import wrapped
+
+    gates = [metric for metric in METRICS if metric.gate]
+    if json_:
+        body = {
+            "schema": "gaptrace.metrics/1",
+            "metrics": [
+                {
+                    "id": metric.id,
+                    "title": metric.title,
+                    "unit": metric.unit,
+                    "better": metric.better,
+                    "per_token": metric.per_token,
+                    "meaning": metric.meaning,
+                }
+                for metric in gates
+            ],
+        }
+        click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+        return
+    for metric in gates:
+        unit = {"ns": "time", "count": "count", "share": "share", "bytes": "bytes"}
+        kind = unit.get(metric.unit, metric.unit)
+        click.echo(f"{metric.id}  ({kind}, {metric.better} is better)")
+        click.echo(wrapped(metric.meaning, WIDTH, indent="    "))

@@ -1,0 +1,37 @@
+"""`gaptrace save`: a compact baseline for later comparisons, small enough for a repository."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gaptrace.cli.options import analysis_options, options_from
+from gaptrace.cli.output import write_file
+from gaptrace.errors import OptionError
+
+
+@click.command()
+@click.argument("path", metavar="RUN")
+@click.option("-o", "out", required=True, metavar="FILE", help="Such as base.gaptrace.json.")
+@click.option("--name", default="", help="What the baseline is called in comparisons.")
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@analysis_options
+def save(path: str, out: str, name: str, *, force: bool, **values: Any) -> int:
+    """Save of RUN what later comparisons need, without the trace.
+
+    RUN is a run folder of `gaptrace collect` (all its modes and repeats), a mode of one, or a
+    trace. The file holds no path, host or user, and is the same for the same input.
+    """
+    from gaptrace.analysis.compare.side import short_label
+    from gaptrace.analysis.saved import ENDING, saved_text
+    from gaptrace.cli.sides import read_input
+
+    if not out.endswith(ENDING):
+        raise OptionError(f"-o {out}: a saved baseline ends in {ENDING}")
+    found = read_input(path, options_from(values), label="", use_cache=not values["no_cache"])
+    recordings = [recording for side in found.sides.values() for recording in side.recordings]
+    label = name or next((r.run for r in recordings if r.run), "") or short_label(path)
+    write_file(out, saved_text(label, recordings), force=force)
+    click.echo(f"next: gaptrace compare {out} NEW_RUN", err=True)
+    return 0

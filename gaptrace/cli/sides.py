@@ -1,0 +1,96 @@
+"""What can be named on the command line of a comparison, brought into the form of its sides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gaptrace.cli.options import read_run, read_trace
+from gaptrace.errors import GaptraceError
+
+if TYPE_CHECKING:
+    from gaptrace.analysis.compare.pairing import Input
+    from gaptrace.analysis.compare.side import Side
+    from gaptrace.analysis.options import Options
+
+
+def read_inputs(paths: Sequence[str], options: Options, *, use_cache: bool) -> list[Input]:
+    """Each path as an input: a trace, a run folder (any level of it), or a saved baseline."""
+    from gaptrace.analysis.compare.pairing import distinct_labels
+
+    labels = distinct_labels(paths)
+    return [
+        read_input(path, options, label=label if len(paths) > 1 else "", use_cache=use_cache)
+        for path, label in zip(paths, labels, strict=True)
+    ]
+
+
+def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
+    """One path as an input; `label` goes in front of the names of its modes."""
+    from gaptrace.analysis.analyze import analyze
+    from gaptrace.analysis.compare.pairing import Input
+    from gaptrace.analysis.compare.side import Side, short_label
+    from gaptrace.analysis.saved import is_saved
+
+    if path != "-" and os.path.isdir(path):
+        return _run(path, options, label=label, use_cache=use_cache)
+    if path != "-" and is_saved(path):
+        return _saved(path, label=label)
+    analysis = analyze(read_trace(path, use_cache=use_cache), options)
+    side = Side.of(analysis, label=label or short_label(path), path=path)
+    return Input(path, {None: side})
+
+
+def _run(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
+    from gaptrace.analysis.compare.pairing import Input
+    from gaptrace.analysis.compare.side import Side
+
+    run = read_run(path, options, use_cache=use_cache)
+    sides: dict[str | None, Side] = {}
+    notes = []
+    for mode in run.modes:
+        reasons = [c.reason for c in run.cells if c.mode == mode and c.analysis is None]
+        analyses = run.repeats(mode)
+        if reasons:
+            part = " in part" if analyses else ""
+            why = f": {reasons[0]}" if reasons[0] else ""
+            notes.append(f"mode {_named(label, mode)} was not recorded{part}{why}")
+        if not analyses:
+            continue
+        try:
+            sides[mode] = Side.of(analyses, label=_named(label, mode), path=path, run=run.name)
+        except GaptraceError as error:
+            notes.append(f"mode {mode}: {error.message}")
+    if not sides:
+        raise GaptraceError(
+            f"{path} holds nothing to compare: {'; '.join(notes)}", "record it again on a GPU"
+        )
+    return Input(path, sides, tuple(notes))
+
+
+def _saved(path: str, *, label: str) -> Input:
+    from gaptrace import __version__
+    from gaptrace.analysis.compare.pairing import Input
+    from gaptrace.analysis.compare.side import Side
+    from gaptrace.analysis.saved import load_saved
+
+    run = load_saved(path)
+    sides = {
+        mode: Side(_named(label or run.name, mode), path, recordings)
+        for mode, recordings in run.modes.items()
+    }
+    notes: tuple[str, ...] = ()
+    if run.version != __version__:
+        notes = (f"{path} was saved by gaptrace {run.version}, this is {__version__}",)
+    return Input(path, sides, notes)
+
+
+def _named(label: str, mode: str | None) -> str:
+    """`run/mode`; a label that names the mode already, or a repeat of it, stays as it is."""
+    if not label or not mode:
+        return label or mode or ""
+    if label.isdigit():
+        # The end of RUN/MODE/REPEAT that told two paths apart.
+        return f"{mode}/{label}"
+    return label if mode in label.split("/")[-2:] else f"{label}/{mode}"
