@@ -9,7 +9,7 @@ if [ ! -x .venv-test/bin/python ]; then
   "$python" -m venv .venv-test
 fi
 bin=$PWD/.venv-test/bin
-"$bin/pip" install --quiet --disable-pip-version-check -e '.[dev,hta,dashboard,browser]'
+"$bin/pip" install --quiet --disable-pip-version-check -e '.[dev,hta,dashboard,browser,dask]'
 # The recorder's tests need torch; the CPU build is enough. Skipped where it cannot be had.
 if ! "$bin/python" -c 'import torch' 2>/dev/null; then
   "$bin/pip" install --quiet --disable-pip-version-check torch==2.13.0 transformers nvidia-ml-py ||

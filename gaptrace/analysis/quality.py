@@ -17,6 +17,7 @@ from gaptrace import intervals as iv
 from gaptrace import units
 from gaptrace.analysis.devices import Device
 from gaptrace.analysis.gaps import CAUSES, HOST_CAUSES
+from gaptrace.analysis.hosttime import HOST_CLASSES
 from gaptrace.analysis.links import names_where, rank_codes
 from gaptrace.analysis.steps import Steps
 from gaptrace.knowledge import runtime_calls
@@ -28,6 +29,7 @@ NOTE, LIMITED, REFUSED = "note", "limited", "refused"
 STEP_FIGURES = ("steps", "per_token", "rate", "ceilings", "capture", "compile")
 SKEW_SHARE, SKEW_LIMIT_NS = 0.01, 10_000
 ORPHAN_SHARE = 0.01
+PROFILER_SHARE = 0.05
 ZERO_TIME_SHARE = 0.10
 IMPLAUSIBLE_SHARE, IMPLAUSIBLE_NS = 0.5, 1_000_000_000
 FAR_AWAY_NS = 600 * 1_000_000_000
@@ -337,6 +339,17 @@ def _of_steps(steps: Steps) -> Iterator[Reason]:
         )
     elif complete < 5:
         yield Reason("few_steps", f"only {complete} complete steps: medians are weak")
+    counted = steps.counted
+    profiler = int(steps.host_ns[counted, HOST_CLASSES.index("profiler")].sum())
+    window = int(steps.host_window_ns[counted].sum())
+    if profiler > PROFILER_SHARE * window:
+        yield Reason(
+            "profiler_in_steps",
+            f"the profiler's own work takes {units.share(profiler, window)} of the host's time in "
+            "these steps: what the host needs by itself is not known",
+            LIMITED,
+            withheld=("host_dispatch",),
+        )
     if steps.tokens_source == "assumed 1":
         yield Reason(
             "tokens_assumed",

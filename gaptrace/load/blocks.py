@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from gaptrace.load.settings import Settings
 
 _EPOCH_WITH_FRACTION = re.compile(rb'"ts"\s{0,8}:\s{0,8}\d{13,}\.')
+_ERROR_AT = re.compile(r"byte (\d+)")
+_CONSTANT = rb"[-+]?(?:NaN|Infinity|nan|inf)\b"
+_CONSTANT_THERE = re.compile(rb"[-+:,\[ ]{0,2}" + _CONSTANT)
+_STRING_OR_CONSTANT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(' + _CONSTANT + rb")", re.DOTALL)
 WALK_AT_MOST = 1 << 14
 
 
@@ -101,8 +105,15 @@ class BlockReader:
             if not ascii_only:
                 text.decode()
             events = decoder.decode(text)
-        except DECODE_ERRORS:
-            return False
+        except DECODE_ERRORS as error:
+            mended, constants, first = without_constants(text, error)
+            try:
+                events = decoder.decode(mended) if constants else None
+            except DECODE_ERRORS:
+                events = None
+            if events is None:
+                return False
+            part.note("nan_values", base + at + first - 1, constants)
         kind = ExactComplete if self._exact else Complete
         complete = [event for event in events if type(event) is kind]
         try:
@@ -164,6 +175,31 @@ class BlockReader:
         part.damage = self._damage
         part.ended, part.wants, part.spent = walk.ended, walk.wants, walk.spent
         return walk.at
+
+
+def without_constants(text: bytes, error: Exception) -> tuple[bytes, int, int]:
+    """The text with NaN and infinities as null, how many there were, and where the first was.
+
+    Unchanged where the decoder did not stumble over one: such files have thousands (kineto #105),
+    and walking through all of their events would take ten times as long.
+    """
+    found = _ERROR_AT.search(str(error))
+    if found is None or _CONSTANT_THERE.search(text, *_around(int(found[1]))) is None:
+        return text, 0, 0
+    places: list[int] = []
+
+    def null(match: re.Match[bytes]) -> bytes:
+        if match[1] is None:
+            return match[0]
+        places.append(match.start())
+        return b"null"
+
+    mended = _STRING_OR_CONSTANT.sub(null, text)
+    return mended, len(places), places[0] if places else 0
+
+
+def _around(place: int) -> tuple[int, int]:
+    return max(0, place - 3), place + 12
 
 
 def _count_others(part: Part, events: list[object]) -> None:

@@ -118,4 +118,5 @@ def read_document(head: Head, tail: bytes) -> Document:
 
 def top_keys(data: bytes) -> list[str]:
     """The first keys that occur in a JSON object, as a hint to what it is."""
-    return [match[1].decode("utf-8", "replace") for match in _KEY.finditer(data[: 1 << 16])][:50]
+    keys = (match[1].decode("utf-8", "replace") for match in _KEY.finditer(data[: 1 << 16]))
+    return list(dict.fromkeys(keys))[:50]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from gaptrace.errors import BrokenTraceError
-from gaptrace.load.assemble import merge
+from gaptrace.load.assemble import Merged, merge
 from gaptrace.load.cache import load_cached, store
 from gaptrace.load.columns import Tally
 from gaptrace.load.head import Document, Head, find_events, read_document
@@ -22,7 +22,7 @@ from gaptrace.load.reader import EventList, Progress, Text, read_here, read_in_w
 from gaptrace.load.reread import EventReader, offset_of
 from gaptrace.load.settings import Settings
 from gaptrace.load.sniff import check_magic, foreign, no_complete_event, not_a_trace
-from gaptrace.trace import Cat, Source, Trace
+from gaptrace.trace import Cat, Problem, Source, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # How much smaller a trace is as .gz: 13 to 17 times. For files of several members, or over 4 GB.
 _GZIP_RATIO = 14
-FAULTS = {"truncated": "truncated_gzip", "corrupt": "corrupt_gzip"}
+_FAULTS = {"truncated": "truncated_gzip", "corrupt": "corrupt_gzip"}
+# Why a file may hold no event although it was a trace once.
+_FATAL = {
+    "truncated", "truncated_gzip", "corrupt_gzip", "log_lines", "dropped_events", "given_up",
+    "unreadable_time",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,9 +117,8 @@ def _read(source: Input, request: Request) -> Trace:
         notes["utf16"] = Tally(1, 0)
         stream = Stream(source)
         data = stream.read(1 << 16)
-    skip = 0
-    fallback: tuple[EventList, Head, Document] | None = None
-    while True:
+    best: tuple[EventList, Head, Document] | None = None
+    for skip in range(settings.lists):
         head, data = _find(stream, data, skip, settings)
         if head is None:
             break
@@ -129,19 +133,28 @@ def _read(source: Input, request: Request) -> Trace:
         )
         events = _events(text, request)
         document = read_document(head, events.tail)
-        if fallback is None or document.sound:
-            fallback = events, head, document
-        if document.sound or head.container == "list" or skip + 1 >= settings.lists:
+        if best is None or document.sound:
+            best = events, head, document
+            if skip:
+                notes["repeated_key"] = Tally(1, head.start)
+        if document.sound or head.container == "list":
             break
-        # That list belonged to something inside the document: look for the next.
-        skip += 1
+        # That list was not the document's own: look for the next.
         stream = Stream(source)
         data = stream.read(1 << 16)
-    if fallback is None:
+    if best is None:
         raise not_a_trace(source.name, data)
-    if skip:
-        notes["repeated_key"] = Tally(1, fallback[1].start)
-    return _trace(source, request, *fallback, notes)
+    events, head, document = best
+    merged = merge(events.parts)
+    tallies = merged.tallies
+    for name, tally in (*_around(events, head, document).items(), *notes.items()):
+        tallies.setdefault(name, Tally()).add(tally.count, tally.offset)
+    if pairs := merged.ignored.get("B", 0) + merged.ignored.get("E", 0):
+        tallies["begin_end_pairs"] = Tally(pairs, 0)
+    places = {name: offset_of(source, tally, settings) for name, tally in tallies.items()}
+    problems = problems_of({name: (tallies[name].count, at) for name, at in places.items()})
+    _check(source, merged, problems)
+    return _trace(source, settings, merged, events, head, document, problems)
 
 
 def _rest(stream: Stream) -> bytes:
@@ -202,47 +215,49 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _trace(
-    source: Input,
-    request: Request,
-    events: EventList,
-    head: Head,
-    document: Document,
-    notes: dict[str, Tally],
-) -> Trace:
-    merged = merge(events.parts)
-    tallies = {**merged.tallies, **notes}
-    for problem, count in document.mended.items():
-        tallies.setdefault(problem, Tally()).add(count, 0)
+def _around(events: EventList, head: Head, document: Document) -> dict[str, Tally]:
+    """What was wrong with the text around the events."""
+    found = {problem: Tally(count) for problem, count in document.mended.items()}
     if head.junk:
-        tallies.setdefault("log_lines", Tally()).add(1, 0)
+        found["log_lines"] = Tally(1, 0)
     if head.container == "list" and events.tail[1:].strip():
-        tallies["text_after_end"] = Tally(1, events.size - len(events.tail))
+        found["text_after_end"] = Tally(1, events.size - len(events.tail))
+    elif head.container == "object" and not document.sound:
+        found["broken_metadata"] = Tally(1, 0)
     if events.fault is not None:
-        tallies[FAULTS[events.fault]] = Tally(1, 0)
-    if pairs := merged.ignored.get("B", 0) + merged.ignored.get("E", 0):
-        tallies["begin_end_pairs"] = Tally(pairs, 0)
-    problems = problems_of(
-        {
-            name: (tally.count, offset_of(source, tally, request.settings))
-            for name, tally in tallies.items()
-        }
-    )
+        found[_FAULTS[events.fault]] = Tally(1, 0)
+    return found
+
+
+def _check(source: Input, merged: Merged, problems: tuple[Problem, ...]) -> None:
+    """Refuse what has no event left, or has only those of a tool that is known.
+
+    Raises:
+        BrokenTraceError, NotATraceError: with what it looks like.
+    """
     if not merged.start.size:
-        if {"truncated", "truncated_gzip", "corrupt_gzip", "dropped_events", "given_up"} & set(
-            tallies
-        ):
+        fatal = [problem for problem in problems if problem.id in _FATAL]
+        if fatal:
             raise BrokenTraceError(
-                f"nothing usable is left in {source.name}: {problems[0].text}",
+                f"nothing usable is left in {source.name}: {fatal[0].text}",
                 "Record or download it again.",
             )
         raise no_complete_event(source.name, merged.ignored)
     if not (merged.cat != Cat.OTHER).any():
-        start = source.read(0, 1 << 16) if not head.junk else b""
-        sample = Stream(source).read(1 << 16) if start else start
-        if (error := foreign(source.name, sample)) is not None:
+        error = foreign(source.name, Stream(source).read(1 << 16))
+        if error is not None:
             raise error
-    rows = int(merged.start.size)
+
+
+def _trace(
+    source: Input,
+    settings: Settings,
+    merged: Merged,
+    events: EventList,
+    head: Head,
+    document: Document,
+    problems: tuple[Problem, ...],
+) -> Trace:
     return Trace(
         start=merged.start,
         dur=merged.dur,
@@ -271,5 +286,5 @@ def _trace(
         process_names=merged.process_names,
         thread_names=merged.thread_names,
         problems=problems,
-        read_event=EventReader(source, merged.marks, rows, request.settings),
+        read_event=EventReader(source, merged.marks, int(merged.start.size), settings),
     )

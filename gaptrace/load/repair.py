@@ -94,8 +94,7 @@ def repair_event(text: bytes, reading: Reading) -> dict[str, Any] | None:
             continue
         if isinstance(value, dict) and "ph" in value:
             for name, times in inner.problems.items():
-                if name not in reading.problems:
-                    reading.note(name, times)
+                reading.problems[name] = max(times, reading.problems.get(name, 0))
             return value
     return None
 

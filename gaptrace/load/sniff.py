@@ -129,8 +129,8 @@ def _not_a_trace_object(name: str, text: bytes) -> NotATraceError:
 
 def _binary(data: bytes) -> bool:
     sample = data[:4096]
-    odd = sum(byte < 9 or 13 < byte < 27 for byte in sample)
-    return odd * 10 > len(sample)
+    odd = sum(byte < 9 or 13 < byte < 32 for byte in sample)
+    return odd * 20 > len(sample)
 
 
 def _dlio(name: str) -> NotATraceError:

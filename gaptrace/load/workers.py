@@ -131,6 +131,11 @@ class Pool:
         trace: TracebackType | None,
     ) -> None:
         self._end()
+        for process in self._processes:
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
 
     def _end(self) -> None:
         for process in self._processes:
@@ -168,11 +173,6 @@ class Pool:
                 todo.put(None)
             for thread in threads:
                 thread.join()
-            for process in self._processes:
-                for pipe in (process.stdin, process.stdout):
-                    if pipe is not None:
-                        with contextlib.suppress(OSError):
-                            pipe.close()
 
     def _in_order(self, todo: _Todo, done: _Done, feeder: _Feeder, running: int) -> Iterator[Part]:
         waiting: dict[int, Part] = {}

@@ -353,6 +353,11 @@ def test_host_work_between_steps() -> None:
     assert "GT105" not in ids(loop(launch_bound, period=100_000))
 
 
+def test_a_gap_like_the_others_is_no_work_between_steps() -> None:
+    # 12,000 before the next step, 3,500 elsewhere: not five times as much.
+    assert "GT105" not in ids(loop(launch_bound, period=108_500))
+
+
 def sampled(*, nbytes: int, names: tuple[str, ...]) -> Analysis:
     def draw(at: int, corr: int, step: int) -> list[Event]:
         ops = [
@@ -393,6 +398,33 @@ def test_token_ids_that_go_to_the_host_are_no_sampling() -> None:
     found = ids(sampled(nbytes=8, names=()))
     assert "GT103" not in found
     assert "GT105" in found
+
+
+def test_a_copy_before_the_last_product_is_no_sampling() -> None:
+    def draw(at: int, corr: int, step: int) -> list[Event]:
+        return [
+            *eager(at, corr),
+            launch("cudaMemcpyAsync", at=at + 4_000, dur=8_000, corr=corr + 1),
+            memcpy(
+                "DtoH (Device -> Pageable)", at=at + 10_500, dur=1_000, corr=corr + 1, nbytes=64_000
+            ),
+            op("aten::softmax", at=at + 13_000, dur=10_000),
+            *eager(at + 30_000, corr + 2),
+        ]
+
+    assert "GT103" not in ids(loop(draw, period=100_000))
+
+
+def test_sampling_on_the_gpu_is_no_sampling_on_the_cpu() -> None:
+    def draw(at: int, corr: int, step: int) -> list[Event]:
+        return [
+            *eager(at, corr, dur=7_500),
+            launch("cudaMemcpyAsync", at=at + 4_000, dur=8_000, corr=corr + 1),
+            memcpy("DtoH (Device -> Pageable)", at=at + 10_500, dur=1_000, corr=corr + 1, nbytes=8),
+            *eager(at + 20_000, corr + 2, "softmax_warp_forward", inside="aten::softmax"),
+        ]
+
+    assert "GT103" not in ids(loop(draw, period=100_000))
 
 
 # --- the state of the GPU

@@ -6,7 +6,7 @@ import pytest
 
 from gaptrace.analysis.options import Options
 from tests.analysis.loops import ADD, COPY, GEMM, MUL, eager, eagers, ids, loop, the
-from tests.builders import Event, kernel, launch, memcpy, op, runtime
+from tests.builders import Event, kernel, launch, memcpy, op, overhead, runtime
 
 # One kernel of 50,000 ns from 2,500 on; the host comes back at 53,000 from its wait.
 WAIT_FROM, WAITED = 5_000, 48_000
@@ -81,6 +81,45 @@ def test_where_the_recorder_saw_waits_the_line_is_named() -> None:
     run = {"schema": "gaptrace.run/1", "steadiness": {"synchronizations": seen}}
     found = the(loop(waiting("aten::item"), period=100_000, manifest=run), "GT201")
     assert "aten::item at loop.py:12" in found.text
+
+
+def rare_waits(*steps: int):
+    """In the given steps a wait of 88,000 with 10,000 of idle behind it; else 50,000 of idle."""
+
+    def draw(at: int, corr: int, step: int) -> list[Event]:
+        if step not in steps:
+            return eager(at, corr, dur=50_000)
+        wait = runtime("cudaStreamSynchronize", at=at + 5_000, dur=88_000)
+        return [*eager(at, corr, dur=90_000), wait]
+
+    return draw
+
+
+def test_a_rare_wait_wins_no_more_than_the_idle_behind_it() -> None:
+    # The steps before it are idle for longer than it waits, but they are over by then.
+    found = the(loop(rare_waits(4), period=100_000), "GT204")
+    assert found.ceiling_ns_per_token == 10_000 / 5
+
+
+def test_idle_behind_one_wait_ends_where_the_next_begins() -> None:
+    found = the(loop(rare_waits(3, 4), period=100_000), "GT204")
+    assert found.ceiling_ns_per_token == 2 * 10_000 / 5
+
+
+def test_a_lead_carries_over_into_steps_without_a_wait() -> None:
+    # Step 2 gives 88,000: its own 10,000, and 78,000 of the 2 x 50,000 of steps 3 and 4.
+    found = the(loop(rare_waits(2), period=100_000), "GT204")
+    assert found.ceiling_ns_per_token == 88_000 / 5
+
+
+def test_idle_of_the_profiler_behind_a_wait_is_not_won() -> None:
+    plain = waiting("aten::item")
+
+    def draw(at: int, corr: int, step: int) -> list[Event]:
+        return [*plain(at, corr, step), overhead(at=at + 55_000, dur=5_000)]
+
+    found = loop(draw, period=65_000)
+    assert the(found, "GT201").ceiling_ns_per_token == 15_000 - 5_000
 
 
 # --- copies

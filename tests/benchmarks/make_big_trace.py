@@ -47,7 +47,12 @@ def copies(template: str, stride: int, span_us: int) -> Iterator[str]:
     rest = template[at:]
     n = 0
     while True:
-        yield "".join([x for piece, shift in zip(pieces, shifts, strict=True) for x in (piece, shift(n))]) + rest
+        yield (
+            "".join(
+                [x for piece, shift in zip(pieces, shifts, strict=True) for x in (piece, shift(n))]
+            )
+            + rest
+        )
         n += 1
 
 
@@ -116,12 +121,15 @@ def make(source: Path, out: Path, size: int) -> int:
     metadata = [event for event in events if event.get("ph") == "M"]
     template = ",\n".join(map(_event, timed))
     stride = 1 + max(
-        (int(float(match["number"])) for match in _NUMBER.finditer(template) if "ts" not in match["key"]),
+        (
+            int(float(match["number"]))
+            for match in _NUMBER.finditer(template)
+            if "ts" not in match["key"]
+        ),
         default=0,
     )
-    opened = gzip.open(out, "wt", compresslevel=6) if out.suffix == ".gz" else out.open("w")
     count = 0
-    with opened as file:
+    with gzip.open(out, "wt", compresslevel=6) if out.suffix == ".gz" else out.open("w") as file:
         written = file.write(head + '  "traceEvents": [\n' + ",\n".join(map(_event, metadata)))
         for copy in copies(template, stride, span):
             written += file.write(",\n" + copy)
@@ -134,7 +142,9 @@ def make(source: Path, out: Path, size: int) -> int:
 
 def main() -> None:
     """Read the options and make the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("source", type=Path, help="a real trace, .json or .json.gz")
     parser.add_argument("out", type=Path, help="where to write; .gz compresses")
     parser.add_argument("--mb", type=float, default=400, help="size of the JSON in 10^6 bytes")

@@ -113,6 +113,27 @@ def test_values_that_json_does_not_know(value: str) -> None:
     assert trace.corr[5] == 9
 
 
+def test_unknown_values_in_every_event_are_not_looked_for_in_texts() -> None:
+    names = ["a: NaN, b", "inf", " -Infinity ", 'x\\\\": nan, ']
+    text = file_of(
+        *(
+            line(n, name=names[n % 4].replace('"', '\\"'), extra=', "x": [NaN, -inf, 1]')
+            for n in range(1, 301)
+        )
+    )
+    trace = loaded(text)
+    assert trace.corr.tolist() == list(range(1, 301))
+    assert [trace.name_of(row) for row in range(4)] == [
+        "inf",
+        " -Infinity ",
+        'x\\": nan, ',
+        "a: NaN, b",
+    ]
+    found = only(trace)
+    assert (found.id, found.count) == ("nan_values", 600)
+    assert f"byte {text.index(b'NaN, -inf'):,}" in found.text
+
+
 def test_trailing_and_doubled_commas() -> None:
     trace = loaded(file_of(*WHOLE, tail=',\n  ],\n  "traceName": "x"\n}'))
     assert len(trace) == 40

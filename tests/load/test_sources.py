@@ -265,3 +265,17 @@ def test_a_worker_needs_neither_pandas_nor_the_rest_of_the_package() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_the_package_can_be_called_like_its_function() -> None:
+    """`gaptrace.load` is a package too: importing a part of it must not break the call."""
+    code = (
+        "import gaptrace\n"
+        f"first = gaptrace.load({str(SAMPLE)!r})\n"
+        "import gaptrace.load.cache\n"
+        f"print(len(first) == len(gaptrace.load({str(SAMPLE)!r}, processes=1)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert result.stdout.strip() == "True"

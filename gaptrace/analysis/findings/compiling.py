@@ -57,7 +57,7 @@ def compile_work(view: View) -> Iterator[Claim]:
         yield Claim(Finding("GT303", title, 0.0, "likely", text, evidence, int(rows.size)))
         return
     _, begin = view.per_step(of, view.trace.dur[rows], view.trace.start[rows])
-    begin = np.where(begin == NEVER, steps.host_start, begin)  # seen in Python frames alone
+    begin = np.where(begin == NEVER, steps.host_start, begin)
     freed = view.freed(work, begin, idle=view.late_ns, among=complete)
     found = _bounded(view, freed, complete)
     text = spent + _guards(view)
@@ -83,14 +83,20 @@ def _bounded(view: View, freed: np.ndarray, complete: Bools) -> Amount:
 
 
 def _compile_rows(view: View, dirty: Bools) -> tuple[Ints, Ints]:
-    """Outermost compile events in the host windows of the given steps, and their steps."""
+    """Outermost compile events that reach into the host windows of the given steps; the steps."""
     trace, steps = view.trace, view.steps
     rows = trace.rows_of(Cat.CPU_OP, Cat.ANNOTATION, Cat.OVERHEAD, Cat.RUNTIME)
     rows = rows[names_where(trace, trace.name[rows], runtime_calls.is_compile)]
-    rows = outermost_rows(trace, rows)
-    step = np.searchsorted(steps.host_start, trace.start[rows], side="right") - 1
+    frames = trace.rows_of(Cat.PYTHON)
+    frames = frames[names_where(trace, trace.name[frames], runtime_calls.is_compile_frame)]
+    rows = outermost_rows(trace, np.concatenate((rows, frames)))
+    end = trace.start[rows] + trace.dur[rows]
+    first = np.searchsorted(steps.host_start, trace.start[rows], side="right") - 1
+    last = np.searchsorted(steps.host_start, end, side="left") - 1
+    starts_inside = (first >= 0) & dirty[np.maximum(first, 0)]
+    step = np.where(starts_inside, first, last)
     at = np.maximum(step, 0)
-    inside = (step >= 0) & (trace.start[rows] < steps.host_end[at]) & dirty[at]
+    inside = (step >= 0) & dirty[at] & (trace.start[rows] < steps.host_end[at])
     return rows[inside], step[inside]
 
 

@@ -60,7 +60,7 @@ def launch_bound(view: View) -> Iterator[Claim]:
         (name for name in LAUNCHING_CAUSES if causes.get(name)),
         key=lambda name: -(causes[name] or 0),
     )
-    shown = [f"{units.time(causes[name])} {CAUSE_WORDS[name]}" for name in largest]
+    shown = [f"{CAUSE_WORDS[name]} {units.time(causes[name])}" for name in largest]
     text = f"The GPU is busy for {units.time(view.busy)} per token"
     if launches is not None:
         text += f", for which the host makes {units.count(launches)} launch calls"
@@ -68,7 +68,7 @@ def launch_bound(view: View) -> Iterator[Claim]:
         text += f" and needs {units.time(dispatch)}"
     text += (
         f". In {units.count(round(float(gaps.sum() / found.of), 1))} gaps per step the host was "
-        f"late: idle of {', '.join(shown)}."
+        f"late and the GPU idle: {', '.join(shown)}."
     )
     if compiled:
         text += " The step is compiled but not captured: each launch still costs the host."

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gaptrace import units
-from gaptrace.analysis.findings.evidence import gap_evidence
-from gaptrace.analysis.findings.rule import Bools, Claim, Finding, Needs, rule
+from gaptrace.analysis.findings.evidence import EVIDENCE_SHOWN
+from gaptrace.analysis.findings.rule import Claim, Evidence, Finding, Needs, rule
 from gaptrace.analysis.findings.view import EXTRAPOLATED, View
 from gaptrace.analysis.links import names_where
 from gaptrace.knowledge.kernel_names import classify
@@ -85,11 +85,27 @@ def _within(size: Ints) -> Ints:
     return np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
 
 
-def _inner_gaps(view: View, runs: Runs, chosen: Bools) -> Bools:
-    """Late gaps that end at an op of a chosen run which is not the first of its run."""
-    inner = np.repeat(chosen, runs.size) & (_within(runs.size) > 0)
-    rows = view.device.links.row[runs.ops[inner]]
-    return view.late_gaps & np.isin(view.device.gaps.after, rows)
+def _run_evidence(view: View, runs: Runs, chosen: Ints) -> tuple[Evidence, ...]:
+    """The runs that take the host longest, with their first and last kernel."""
+    trace, links = view.trace, view.device.links
+    order = chosen[np.lexsort((runs.begin[chosen], -runs.ns[chosen]))[:EVIDENCE_SHOWN]]
+    found = []
+    for run in order:
+        ops = runs.ops[runs.first[run] : runs.first[run] + runs.size[run]]
+        call = int(links.launch[ops[0]])
+        found.append(
+            Evidence(
+                step=int(runs.step[run]),
+                start_ns=int(runs.begin[run]),
+                end_ns=int(runs.begin[run] + runs.ns[run]),
+                what=f"launching a run of {ops.size} tiny kernels",
+                before=trace.name_of(int(links.row[ops[0]])),
+                after=trace.name_of(int(links.row[ops[-1]])),
+                call=trace.name_of(call),
+                row=call,
+            )
+        )
+    return tuple(found)
 
 
 @rule("GT501", "GT502", needs=Needs.CAUSES)
@@ -104,12 +120,10 @@ def tiny_kernels(view: View) -> Iterator[Claim]:
     removed = int((runs.size - 1).sum())
     if removed < MANY * int(view.usable.sum()):
         return
-    everything = np.ones(runs.size.size, np.bool_)
     work, begin = view.per_step(runs.step, runs.ns, runs.begin)
     found = view.idle_amount(view.freed(work, begin))
     if not view.worth(found.ns, EXTRAPOLATED):
         return
-    inner = _inner_gaps(view, runs, everything)
     dur = (view.device.links.end - view.device.links.start)[runs.ops]
     text = (
         f"{units.count(round(runs.ops.size / tokens, 1))} kernels per token of a median "
@@ -119,7 +133,7 @@ def tiny_kernels(view: View) -> Iterator[Claim]:
         f"{units.count(round(removed / tokens, 1))} launches and "
         f"{units.time(view.amount(work).ns)} of host time per token."
     )
-    evidence = gap_evidence(view, np.where(inner, view.launching_ns, 0), "inside a run")
+    evidence = _run_evidence(view, runs, np.arange(runs.size.size))
     yield Claim(
         Finding(
             "GT501",
@@ -155,14 +169,13 @@ def _chain(view: View, runs: Runs, tokens: float) -> Iterator[Claim]:
         return
     lo, size = int(runs.first[members[0]]), int(runs.size[members[0]])
     chain = [classify(view.trace.names[int(code)]).short for code in names[lo : lo + size]]
-    shown = " → ".join(chain[:6]) + (f" → … ({size} kernels)" if size > 6 else "")
+    shown = " → ".join(chain[:6]) + (" → …" if size > 6 else "")
     text = (
         f"The same {size} kernels run {units.count(round(len(members) / tokens, 1))} times per "
         f"token: {shown}. One fused kernel each time would spare "
         f"{units.time(view.amount(work).ns)} of host time per token."
     )
-    inner = _inner_gaps(view, runs, chosen)
-    evidence = gap_evidence(view, np.where(inner, view.launching_ns, 0), "inside the chain")
+    evidence = _run_evidence(view, runs, np.flatnonzero(chosen))
     yield Claim(
         Finding(
             "GT502",
