@@ -195,7 +195,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="CHANGE",
-        help="also schedule a changed step: unstack-cache, static-cache, batch=N, weight-dtype=D",
+        help="also schedule a changed step: unstack-cache, static-cache, batch=N, weight-dtype=D, "
+        "or auto: those that the doubts name",
     )
     parser.add_argument("--recorded-torch", help="torch version of the recording, if known")
     parser.add_argument(

@@ -204,6 +204,14 @@ def test_a_stacked_cache_is_named_and_unstacking_it_helps(tmp_path: Path) -> Non
     assert "stacked_cache" not in [d["id"] for d in plain["doubts"]]
 
 
+def test_auto_asks_the_what_ifs_that_the_step_calls_for(tmp_path: Path) -> None:
+    stack = cached(Recording(), stacked=0).write(tmp_path / "a.json")
+    found = inductor.predict(stack, what_if=["auto", "unstack-cache"])["what_ifs"]
+    assert [item["name"] for item in found] == ["unstack-cache"]
+    plain = mlp(1, 64, 128).write(tmp_path / "b.json")
+    assert inductor.predict(plain, what_if=["auto"])["what_ifs"] == []
+
+
 def test_batch_multiplies_activations_but_not_weights(tmp_path: Path) -> None:
     path = cached(Recording(), stacked=0).write(tmp_path / "a.json")
     result = inductor.predict(path, what_if=["batch=4", "batch=1"])

@@ -43,6 +43,12 @@ def find(
     return found
 
 
+def suggested(rebuilt: Rebuilt) -> list[str]:
+    """The what-ifs that the step's own constructs ask for."""
+    found = ["unstack-cache"] if stacked_writes(rebuilt) else []
+    return found + (["static-cache"] if any(_growing(rebuilt)) else [])
+
+
 def stacked_writes(rebuilt: Rebuilt) -> Mapping[int, list[InPlaceWrite]]:
     """In-place writes by storage id, for memory written through several of its proper views."""
     groups: dict[int, list[InPlaceWrite]] = {}

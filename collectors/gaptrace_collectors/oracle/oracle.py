@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import kernels, standins, whatif
+from . import doubts, kernels, standins, whatif
 from .graphs import fake_mode, make_inputs, module_of
 from .rebuild import Region, rebuild
 from .schedule import ScheduleError, schedule
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from .execution_trace import Step
     from .graphs import Rebuilt
+
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ def ask(
 ) -> Answer:
     """What the installed Inductor schedules for `step`.
 
-    `device` has the properties of a GPU to stand in for; None asks the GPU of this machine.
+    `device` has the properties of a GPU to stand in for; None asks the GPU of this machine. The
+    what-if `auto` stands for those that the step's doubts name.
 
     Raises:
         RebuildError, ScheduleError, StandinError: as `rebuild`, `schedule` and `standing_in` do.
@@ -59,7 +62,10 @@ def ask(
             stack.enter_context(standins.standing_in(device))
         rebuilt = rebuild(step, Region(region), mode := fake_mode())
         answer = Answer(rebuilt, _schedules(rebuilt, mode), [])
-        for name in what_if:
+        names = [name for name in what_if if name != AUTO]
+        if AUTO in what_if:
+            names += [name for name in doubts.suggested(rebuilt) if name not in names]
+        for name in names:
             answer.what_ifs.append(_variant(step, region, name))
     return answer
 

@@ -92,6 +92,7 @@ def counts(parts: Mapping[str, Any], links: Links) -> dict[str, Any]:
         "extern_kernels": extern,
         "left_kernels": left,
         "unrecorded_kernels": loose,
+        "unrecorded_ns": sum(kernel.dur_ns for kernel in links.unlinked),
         "other": extern + left + loose,
         "total": generated + extern + left + loose,
         "extern_source": "eager kernels" if known else "one a call",

@@ -1,0 +1,47 @@
+"""Entry point, as `python -m gaptrace_collectors` and as a plain file.
+
+A foreign interpreter runs this file by its path, so that nothing else of gaptrace's environment
+becomes importable in the user's process; the package is then loaded from where the file lies.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+
+def _load_package() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    # Running a file puts its folder first on the path, where names like `options` would hide the
+    # user's own modules.
+    if sys.path and os.path.abspath(sys.path[0] or ".") == here:
+        del sys.path[0]
+    if "gaptrace_collectors" in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(
+        "gaptrace_collectors",
+        os.path.join(here, "__init__.py"),
+        submodule_search_locations=[here],
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["gaptrace_collectors"] = package
+    spec.loader.exec_module(package)
+
+
+def main() -> int:
+    _load_package()
+    argv = sys.argv[1:]
+    if argv[:1] == ["--cell"]:
+        from gaptrace_collectors.cell import main as run_cell
+
+        return run_cell(argv[1])
+    from gaptrace_collectors.orchestrate import main as record
+
+    return record(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+"""One process: one mode, one repeat. Runs the user's script and leaves run.json behind.
+
+What the orchestrator reads afterwards from the folder: `run.json` (a recording, or a mode that
+cannot work), `short.json` (too few decode steps for the plan), or `error.json` (gaptrace's fault).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import runpy
+import sys
+import traceback
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gaptrace_collectors import folder as files
+from gaptrace_collectors import manifest
+from gaptrace_collectors.build_run import BuildRun, defines_build, source_path
+from gaptrace_collectors.device import Device
+from gaptrace_collectors.failure import (
+    Evidence,
+    Failure,
+    RecorderError,
+    StopScript,
+    first_line,
+    own_frames_removed,
+    place_of_error,
+)
+from gaptrace_collectors.manifest import CellInfo
+from gaptrace_collectors.options import Options, Target
+from gaptrace_collectors.outputs import Outputs
+from gaptrace_collectors.plan import Plan
+from gaptrace_collectors.profiling import EXECUTION_TRACE, TRACE, rewrite_trace
+from gaptrace_collectors.script_run import ScriptRun
+
+RUN = "run.json"
+SHORT = "short.json"
+ERROR = "error.json"
+FAILED = 125
+INTERRUPTED = 130
+
+
+@dataclass
+class _UserCode:
+    """How the user's code inside the `with` block ended: its exit code, its exception.
+
+    What is the recorder's own passes through, and so does Ctrl-C.
+    """
+
+    code: int = 0
+    error: BaseException | None = None
+    stopped: bool = False
+
+    def __enter__(self) -> _UserCode:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> bool:
+        if error is None:
+            return True
+        if isinstance(error, (RecorderError, KeyboardInterrupt)):
+            return False
+        if isinstance(error, StopScript):
+            self.stopped = True
+        elif isinstance(error, SystemExit):
+            self.code = _exit_code(error)
+        else:
+            self.code, self.error = 1, error
+        return True
+
+
+def main(spec_path: str) -> int:
+    """Run the cell that a specification file describes; the process's exit code."""
+    with open(spec_path, encoding="utf-8") as file:
+        spec = json.load(file)
+    cell = Cell(spec)
+    try:
+        return cell.run()
+    except RecorderError as error:
+        files.write_json(
+            os.path.join(cell.info.folder, ERROR), {"message": error.message, "hint": error.hint}
+        )
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+class Cell:
+    """One recording, from its specification to its run.json."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        target = Target(
+            spec["target"]["kind"],
+            spec["target"]["value"],
+            tuple(spec["target"]["args"]),
+            tuple(spec["target"]["python"]),
+        )
+        entry = spec["entry"]
+        _use_path_of(target)
+        if entry == "auto":
+            entry = "build" if defines_build(source_path(target)) else "script"
+        self.info = CellInfo(
+            name=spec["name"],
+            mode=spec["mode"],
+            repeat=spec["repeat"],
+            entry=entry,
+            target=target,
+            options=Options.from_json(spec["options"]),
+            plan=Plan(**spec["plan"]),
+            folder=spec["folder"],
+        )
+        self._device = Device()
+        self._outputs = Outputs(spec["scratch"], self.info.mode, self.info.repeat)
+        self._written: dict[str, Any] | None = None
+        self._run: ScriptRun | BuildRun | None = None
+
+    def run(self) -> int:
+        """Run the script and write the manifest; the exit code that the script would have had."""
+        sys.argv = [self.info.target.value, *self.info.target.args]
+        random.seed(self.info.options.seed)
+        torch.manual_seed(self.info.options.seed)
+        ended = self._run_build() if self.info.entry == "build" else self._run_script()
+        self._note_end(ended)
+        return ended.code
+
+    # --- the two ways in -----------------------------------------------------------------------
+
+    def _run_build(self) -> _UserCode:
+        run = self._run = BuildRun(self.info, self._device, self._outputs)
+
+        with _UserCode() as ended:
+            build = _namespace(self.info.target, "__gaptrace__").get("build")
+            if build is None:
+                raise RecorderError(f"{self.info.target.value} defines no build()")
+            self._done(run.run(build()))
+        return ended
+
+    def _run_script(self) -> _UserCode:
+        run = self._run = ScriptRun(self.info, self._device, self._outputs, self._done)
+        run.install()
+        with _UserCode() as ended:
+            _namespace(self.info.target, "__main__")
+        run.discovery.remove()
+        recorder = run.recorder
+        if self._written is not None or ended.error is not None:
+            return ended
+        if recorder is not None and recorder.timed_after_enough:
+            recorder.finish_timing()
+            self._done(None)
+        elif run.step.decode_steps_seen == 0:
+            raise RecorderError(
+                f"no decode step was found; {run.discovery.explanation()}",
+                "a decode step is one module call with one new token per sequence, gradients off;"
+                " where that does not fit, define build() (collectors/README.md)",
+            )
+        else:
+            files.write_json(
+                os.path.join(self.info.folder, SHORT),
+                {
+                    "decode_steps": run.step.decode_steps_seen,
+                    "extra_warmup": 0 if recorder is None else recorder.extra_warmup,
+                },
+            )
+        return ended
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def _done(self, failure: Failure | None) -> None:
+        self._write("mode_failed" if failure else "ok", failure)
+
+    def _write(self, status: str, failure: Failure | None) -> None:
+        run = self._run
+        assert run is not None
+        recorder = run.recorder
+        made = manifest.build(
+            self.info, self._device, run.step, recorder, failure, status, run.notes
+        )
+        trace = os.path.join(self.info.folder, TRACE)
+        if made["profiled"] and os.path.exists(trace):
+            made["profiled"]["trace_bytes"] = os.path.getsize(trace)
+        self._written = made
+        self._save()
+
+    def _save(self) -> None:
+        made = self._written
+        assert made is not None
+        if self.info.options.redact:
+            made = manifest.redact(made, self.info.target)
+        files.write_json(os.path.join(self.info.folder, RUN), made)
+
+    def _note_end(self, ended: _UserCode) -> None:
+        """Put the script's end into the manifest, and show its traceback as Python would."""
+        error = ended.error
+        if error is not None:
+            shown = own_frames_removed(error.__traceback__)
+            traceback.print_exception(type(error), error, shown)
+        run = self._run
+        assert run is not None
+        if self._written is None and error is not None and run.recorder is not None:
+            enough = run.recorder.timed_after_enough
+            run.recorder.finish_timing()
+            if enough:  # the script fell over behind everything that was to be measured
+                self._done(None)
+        if self._written is None and error is not None:
+            failure = Failure(
+                "script_error",
+                f"the script raised before the recording was complete: {first_line(error)}",
+                (Evidence(type(error).__name__, place_of_error(error)),),
+            )
+            self._write("script_failed", failure)
+        if self._written is None:
+            return
+        script = self._written["script"]
+        script["exit_code"] = None if ended.stopped else ended.code
+        script["error"] = None if error is None else first_line(error)
+        self._written["step"]["decode_steps_seen"] = run.step.decode_steps_seen
+        self._written["step"]["prefill_calls_seen"] = run.step.prefill_calls_seen
+        self._save()
+        if self.info.options.redact:
+            self._redact_files()
+
+    def _redact_files(self) -> None:
+        from gaptrace_collectors.facts import personal_texts
+
+        texts = personal_texts(manifest.script_dir(self.info.target))
+        for name in (TRACE, EXECUTION_TRACE):
+            path = os.path.join(self.info.folder, name)
+            if os.path.exists(path):
+                rewrite_trace(path, texts)
+
+
+def _use_path_of(target: Target) -> None:
+    """Make imports find what they would find if Python ran the target itself."""
+    first = os.getcwd()
+    if target.kind == "script":
+        first = os.path.dirname(os.path.realpath(target.value))
+    if not sys.path or sys.path[0] != first:
+        sys.path.insert(0, first)
+
+
+def _namespace(target: Target, name: str) -> dict[str, Any]:
+    """The globals of the script or module after running it under the module name `name`."""
+    if target.kind == "module":
+        return runpy.run_module(target.value, run_name=name, alter_sys=name == "__main__")
+    module = types.ModuleType(name)
+    module.__file__ = target.value
+    module.__dict__["__builtins__"] = __builtins__
+    # Left in place: classes, pickling and Dynamo look their globals up by module name.
+    sys.modules[name] = module
+    with open(target.value, "rb") as file:
+        code = compile(file.read(), target.value, "exec")
+    exec(code, module.__dict__)
+    return module.__dict__
+
+
+def _exit_code(error: SystemExit) -> int:
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code
+    sys.stderr.write(f"{code}\n")
+    return 1

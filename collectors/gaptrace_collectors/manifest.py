@@ -1,0 +1,218 @@
+"""run.json: the sections of one recording put together. The schema is in collectors/README.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gaptrace_collectors import RUN_SCHEMA, facts, timing
+from gaptrace_collectors.steadiness import launch_sequence
+from gaptrace_collectors.tensors import byte_section
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from gaptrace_collectors.device import Device
+    from gaptrace_collectors.failure import Failure
+    from gaptrace_collectors.options import Options, Target
+    from gaptrace_collectors.plan import Plan
+    from gaptrace_collectors.recorder import Recorder
+
+
+_DRIFT = 1.05
+_UNMEASURED = {"copy_bandwidth_bytes_per_s": None, "empty_launch_ns": None}
+
+
+@dataclass
+class StepFacts:
+    """What is known of the step itself; `None` falls back to what was counted."""
+
+    tokens: int = 1
+    tokens_source: str = "assumed"
+    batch: int | None = None
+    module: str | None = None
+    call: str | None = None
+    label: str | None = None
+    model: nn.Module | None = None
+    weight_bytes: int | None = None
+    kv_bytes: int | None = None
+    decode_steps_seen: int = 0
+    prefill_calls_seen: int = 0
+
+
+@dataclass(frozen=True)
+class CellInfo:
+    """Which recording this is."""
+
+    name: str
+    mode: str
+    repeat: int
+    entry: str
+    target: Target
+    options: Options
+    plan: Plan
+    folder: str
+    created: str = field(default_factory=facts.now)
+
+
+def script_dir(target: Target) -> str:
+    """The folder whose git state and paths belong to the script."""
+    if target.kind == "script":
+        return os.path.dirname(os.path.abspath(target.value))
+    return os.getcwd()
+
+
+def build(
+    info: CellInfo,
+    device: Device,
+    step: StepFacts,
+    recorder: Recorder | None,
+    failure: Failure | None,
+    status: str,
+    notes: list[str],
+) -> dict[str, Any]:
+    """The whole manifest; sections that were never reached are null."""
+    found = recorder.found if recorder else {}
+    before, after = found.get("before"), found.get("after")
+    unprofiled = timing.unprofiled(before, after) if before else None
+    power = recorder.power if recorder else None
+    driver = power.driver() if power else None
+    compiled = recorder.compile_section() if recorder else None
+    notes = list(notes)
+    if power and power.note:
+        notes.append(power.note)
+    if compiled and compiled.get("note"):
+        notes.append(compiled["note"])
+    if unprofiled and (unprofiled["drift"] or 1) > _DRIFT:
+        notes.append(
+            f"steps after profiling took {unprofiled['drift']:.2f} times those before: what the"
+            " profiler leaves behind in the driver, or the machine changed"
+        )
+    captured = recorder.runner.captured if recorder else None
+    return {
+        "schema": RUN_SCHEMA,
+        "name": info.name,
+        "label": step.label or step.module,
+        "mode": info.mode,
+        "repeat": info.repeat,
+        "repeats": info.options.repeats,
+        "status": status,
+        "failure": failure.to_json() if failure else None,
+        "entry": info.entry,
+        "created": info.created,
+        "files": found.get("files", {"trace": None, "execution_trace": None}),
+        "options": _used(info),
+        "asked": info.options.to_json(),
+        "script": {
+            "path": os.path.abspath(info.target.value) if info.target.kind == "script" else None,
+            "module": info.target.value if info.target.kind == "module" else None,
+            "argv": list(info.target.args),
+            "python": list(info.target.python),
+            "exit_code": None,
+            "error": None,
+            "git": facts.git_state(script_dir(info.target)),
+        },
+        "step": {
+            "tokens": step.tokens,
+            "tokens_source": step.tokens_source,
+            "batch": step.batch,
+            "module": step.module,
+            "call": step.call,
+            "decode_steps_seen": step.decode_steps_seen,
+            "prefill_calls_seen": step.prefill_calls_seen,
+        },
+        "unprofiled": unprofiled,
+        "issue_ns": found.get("issue_ns"),
+        "issue": found.get("issue"),
+        "profiled": found.get("profiled"),
+        "bytes": _bytes(step, recorder),
+        "memory": _memory(device, found),
+        "device": device.facts() | {"driver": driver} | found.get("measured", _UNMEASURED),
+        "power": power.section() if power else {"note": "no GPU"},
+        "versions": facts.versions(driver),
+        "env": facts.environment(),
+        "host": facts.host(),
+        "compile": compiled,
+        "capture": captured.section() if captured else None,
+        "steadiness": _steadiness(info, recorder, captured),
+        "outputs": found.get("outputs"),
+        "hooks": _hooks(found, unprofiled),
+        "notes": notes,
+    }
+
+
+def redact(manifest: dict[str, Any], target: Target) -> dict[str, Any]:
+    """The manifest without host, user, arguments, environment, git state and paths."""
+    clean: dict[str, Any] = facts.redacted(manifest, facts.personal_texts(script_dir(target)))
+    clean["host"] = None
+    clean["env"] = {}
+    script = clean["script"]
+    script["argv"] = None
+    script["git"] = None
+    script["path"] = os.path.basename(script["path"]) if script["path"] else None
+    script["python"] = [os.path.basename(script["python"][0])]
+    clean["versions"]["platform"] = None
+    return clean
+
+
+def _used(info: CellInfo) -> dict[str, Any]:
+    """The options as used: the plan's counts, which may be smaller than those asked for."""
+    plan = info.plan
+    return info.options.to_json() | {
+        "warmup": plan.warmup,
+        "timed_steps": plan.timed_before + plan.timed_after,
+        "steps": plan.profiled,
+        "issue_steps": plan.issue,
+        "plan": dataclasses.asdict(plan),
+    }
+
+
+def _bytes(step: StepFacts, recorder: Recorder | None) -> dict[str, Any]:
+    caches = recorder.placed.caches() or recorder.observed.caches() if recorder else {}
+    section = byte_section(step.model, caches)
+    if step.weight_bytes is not None:
+        section["weights_read_per_step"] = step.weight_bytes
+        section["weights_source"] = "step.weight_bytes"
+    if step.kv_bytes is not None:
+        section["kv_read_per_step"] = step.kv_bytes
+        section["kv_source"] = "step.kv_bytes"
+    return section
+
+
+def _memory(device: Device, found: dict[str, Any]) -> dict[str, Any] | None:
+    peak, timed = device.peak(), found.get("peak_timed")
+    if peak is None:
+        return None
+    # The counters were reset before the timed phase; torch keeps no older peak.
+    return {
+        "peak_allocated": max(peak["allocated"], found.get("peak_before", {}).get("allocated", 0)),
+        "peak_reserved": max(peak["reserved"], found.get("peak_before", {}).get("reserved", 0)),
+        "peak_allocated_timed": timed["allocated"] if timed else None,
+    }
+
+
+def _hooks(found: dict[str, Any], unprofiled: dict[str, Any] | None) -> dict[str, Any] | None:
+    hooks: dict[str, Any] | None = found.get("hooks")
+    if hooks is None or not unprofiled or not unprofiled["median_ns"]:
+        return hooks
+    return hooks | {"share": round(hooks["cost_ns"] / unprofiled["median_ns"], 6)}
+
+
+def _steadiness(info: CellInfo, recorder: Recorder | None, captured: Any) -> dict[str, Any] | None:
+    if recorder is None:
+        return None
+    observed = recorder.observed
+    if captured is not None and len(captured.observation.steps) > len(observed.steps):
+        observed = captured.observation
+    section = observed.section()
+    section["launch_sequence"] = None
+    section["observed"] = None
+    trace = recorder.found.get("files", {}).get("trace")
+    if trace:
+        sequence, seen = launch_sequence(os.path.join(info.folder, trace))
+        section["launch_sequence"] = sequence
+        section["observed"] = seen
+    section["synchronizations"] = recorder.synchronization_section()
+    return section

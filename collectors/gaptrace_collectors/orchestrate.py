@@ -1,0 +1,324 @@
+"""`collect`: one process per mode and repeat, and the folder that they leave together."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gaptrace_collectors import COLLECT_SCHEMA, __version__
+from gaptrace_collectors import folder as files
+from gaptrace_collectors.options import Request, UsageError, parse
+from gaptrace_collectors.plan import Plan, TooFewStepsError, fitted_plan, full_plan
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+FAILED = 125
+INTERRUPTED = 130
+_GRACE_S = 1.0
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class CollectError(Exception):
+    """gaptrace itself cannot go on: message, hint, exit code 125."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass
+class _State:
+    """What is known while the cells run."""
+
+    available: int | None = None
+    exit_code: int = 0
+    cells: list[dict[str, Any]] = field(default_factory=list)
+    stop: bool = False
+
+
+def main(argv: list[str]) -> int:
+    """Run `collect` for a command line (without the program's name); the exit code."""
+    try:
+        request = parse(argv)
+    except UsageError as error:
+        _say(f"error: {error}")
+        return 2
+    signal.signal(signal.SIGTERM, _on_terminate)
+    try:
+        return Collection(request).run()
+    except CollectError as error:
+        _say(f"error: {error.message}")
+        if error.hint:
+            _say(f"hint: {error.hint}")
+        return FAILED
+    except KeyboardInterrupt:
+        _say("interrupted; what was finished has been kept")
+        return INTERRUPTED
+
+
+def _on_terminate(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"gaptrace: {text}\n")
+    sys.stderr.flush()
+
+
+class Collection:
+    """All cells of one request."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._options = request.options
+        self._root = os.path.join(request.out, request.name)
+        self._state = _State()
+        self._scratch = ""
+
+    def run(self) -> int:
+        """Record every mode and repeat; the script's exit code, or 125."""
+        aside = self._set_aside()
+        try:
+            with tempfile.TemporaryDirectory(prefix="gaptrace-") as scratch:
+                self._scratch = scratch
+                self._cells()
+        finally:
+            self._settle(aside)
+        self._summary()
+        return self._state.exit_code
+
+    # --- folders -------------------------------------------------------------------------------
+
+    def _set_aside(self) -> str | None:
+        """Move an older run folder away under --force; it comes back if nothing replaces it."""
+        if not os.path.lexists(self._root):
+            return None
+        if not self._request.force:
+            raise CollectError(
+                f"{self._root} is already there", "use --force to replace it, or --name another"
+            )
+        aside = os.path.join(self._request.out, f".{self._request.name}.replaced")
+        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(self._root, aside)
+        return aside
+
+    def _settle(self, aside: str | None) -> None:
+        recorded = any(cell["path"] for cell in self._state.cells)
+        for mode in os.listdir(self._root) if os.path.isdir(self._root) else ():
+            folder = os.path.join(self._root, mode)
+            if not os.path.isdir(folder):
+                continue
+            for name in os.listdir(folder):
+                if name.endswith(".partial"):
+                    shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+            if not os.listdir(folder):
+                os.rmdir(folder)
+        if recorded:
+            self._write_index()
+            if aside:
+                shutil.rmtree(aside, ignore_errors=True)
+            return
+        if os.path.isdir(self._root) and not os.listdir(self._root):
+            os.rmdir(self._root)
+        if aside:
+            os.replace(aside, self._root)
+
+    def _write_index(self) -> None:
+        target = self._request.target
+        files.write_json(
+            os.path.join(self._root, "collect.json"),
+            {
+                "schema": COLLECT_SCHEMA,
+                "name": self._request.name,
+                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "collector": __version__,
+                "script": os.path.basename(target.value) if self._options.redact else target.value,
+                "modes": list(self._options.modes),
+                "repeats": self._options.repeats,
+                "cells": self._state.cells,
+                "exit_code": self._state.exit_code,
+                "decode_steps_available": self._state.available,
+            },
+        )
+
+    # --- cells ---------------------------------------------------------------------------------
+
+    def _cells(self) -> None:
+        # Eager first: its logits are what the other modes are compared with.
+        modes = sorted(self._options.modes, key=lambda mode: mode != "eager")
+        total = len(modes) * self._options.repeats
+        number = 0
+        for mode in modes:
+            for repeat in range(1, self._options.repeats + 1):
+                number += 1
+                outcome = self._cell(mode, repeat, f"[{number}/{total}]")
+                if self._state.stop:
+                    return
+                if outcome == "self_compiled":
+                    self._as_is()
+                    return
+                if outcome == "mode_failed":
+                    break  # a mode that cannot work cannot work three times
+
+    def _as_is(self) -> None:
+        _say("the script compiles or captures by itself: recording it as-is")
+        self._options = dataclasses.replace(self._options, modes=("as-is",))
+        self._cells()
+
+    def _plan(self, extra_warmup: int) -> Plan:
+        if self._state.available is None:
+            return full_plan(self._options)
+        try:
+            return fitted_plan(self._options, self._state.available - extra_warmup)
+        except TooFewStepsError as error:
+            raise CollectError(
+                f"the script makes {error.available} decode steps;"
+                f" at least {error.needed} are needed",
+                "let it generate more tokens, or lower --warmup",
+            ) from error
+
+    def _cell(self, mode: str, repeat: int, where: str) -> str:
+        """Record one cell, again with a smaller plan where the script has too few steps."""
+        final = os.path.join(self._root, mode, str(repeat))
+        extra = 0
+        while True:
+            plan = self._plan(extra)
+            os.makedirs(os.path.dirname(final), exist_ok=True)
+            partial = files.partial_of(final)
+            _say(f"{where} {mode} {repeat}")
+            code = self._process(mode, repeat, partial, plan)
+            run = files.read_json(os.path.join(partial, "run.json"))
+            short = files.read_json(os.path.join(partial, "short.json"))
+            if run is None and short is not None:
+                available = int(short["decode_steps"])
+                # Where the smaller plan did not fit either, the compiler took more steps again.
+                extra = max(int(short["extra_warmup"]), extra + 4 if self._state.available else 0)
+                self._state.available = available
+                _say(f"the script makes {available} decode steps; recording with fewer timed steps")
+                continue
+            return self._close(mode, repeat, partial, final, run, code)
+
+    def _close(self, mode: str, repeat: int, partial: str, final: str, run: Any, code: int) -> str:
+        """Publish what a cell left, and note how it ended."""
+        error = files.read_json(os.path.join(partial, "error.json"))
+        if run is None:
+            shutil.rmtree(partial, ignore_errors=True)
+            if error is not None:
+                raise CollectError(error["message"], error["hint"])
+            self._note(mode, repeat, "died", None, code, f"the process ended with {code}")
+            self._state.exit_code = code if code else FAILED
+            self._state.stop = True
+            return "died"
+        failure = run["failure"]
+        if failure is not None and failure["kind"] == "self_compiled":
+            shutil.rmtree(partial, ignore_errors=True)
+            return "self_compiled"
+        files.publish(partial, final)
+        status = str(run["status"])
+        reason = failure["reason"] if failure else None
+        self._note(mode, repeat, status, f"{mode}/{repeat}", code, reason)
+        if reason:
+            _say(f"  {mode}: {reason}")
+        if code and not self._state.exit_code:
+            self._state.exit_code = code
+        if status == "script_failed":
+            self._state.stop = True
+        return status
+
+    def _note(
+        self,
+        mode: str,
+        repeat: int,
+        status: str,
+        path: str | None,
+        code: int,
+        reason: str | None,
+    ) -> None:
+        self._state.cells.append(
+            {
+                "mode": mode,
+                "repeat": repeat,
+                "status": status,
+                "path": path,
+                "exit_code": code,
+                "reason": reason,
+            }
+        )
+
+    def _process(self, mode: str, repeat: int, partial: str, plan: Plan) -> int:
+        """Run one cell to its end; its exit code, 128 + n for signal n."""
+        target = self._request.target
+        spec = {
+            "name": self._request.name,
+            "mode": mode,
+            "repeat": repeat,
+            "entry": self._request.entry,
+            "target": dataclasses.asdict(target),
+            "options": self._options.to_json(),
+            "plan": dataclasses.asdict(plan),
+            "folder": os.path.abspath(partial),
+            "scratch": self._scratch,
+        }
+        spec_path = os.path.join(self._scratch, f"{mode}-{repeat}.json")
+        files.write_json(spec_path, spec)
+        command = [*target.python, os.path.join(_HERE, "__main__.py"), "--cell", spec_path]
+        with subprocess.Popen(command, env=_environment()) as process:
+            try:
+                code = process.wait()
+            except BaseException:
+                _end(process)
+                raise
+        if code == -signal.SIGINT or code == INTERRUPTED:
+            raise KeyboardInterrupt
+        return code if code >= 0 else 128 - code
+
+    # --- what the person sees ------------------------------------------------------------------
+
+    def _summary(self) -> None:
+        rows = []
+        for cell in self._state.cells:
+            if not cell["path"]:
+                continue
+            run = files.read_json(os.path.join(self._root, cell["path"], "run.json")) or {}
+            unprofiled = run.get("unprofiled") or {}
+            median = unprofiled.get("median_ns")
+            if median:
+                rate = run["step"]["tokens"] * 1e9 / median
+                rows.append(f"  {cell['path']:<20} {median / 1e6:9.3f} ms  {rate:10.1f} tok/s")
+            else:
+                rows.append(f"  {cell['path']:<20} {cell['status']}: {cell['reason']}")
+        if not rows:
+            return
+        _say("unprofiled step, median:")
+        for row in rows:
+            sys.stderr.write(row + "\n")
+        _say(f"Wrote {self._root}")
+        _say(f"next: gaptrace analyze {self._root}")
+        _say(f"next: gaptrace compare {self._root}")
+
+
+def _environment() -> dict[str, str]:
+    # Kineto's own progress lines would end up in the script's output.
+    return {"KINETO_LOG_LEVEL": "99", **os.environ}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a child after an interrupt: it usually got the same signal, so first just wait."""
+    for stop in (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        if stop is not None:
+            process.send_signal(stop)
+        try:
+            process.wait(_GRACE_S if stop is None else 5 * _GRACE_S)
+            return
+        except subprocess.TimeoutExpired:
+            continue

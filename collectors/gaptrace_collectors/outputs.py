@@ -1,0 +1,153 @@
+"""Whether the modes compute the same thing: logits of the first decode steps, before sampling."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import torch
+
+# Relative L2 distance of whole logit vectors. bf16 keeps 8 bits: reordered sums through many
+# layers differ by about a percent; a stale input differs by tens of percent.
+TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 3e-2, "bfloat16": 6e-2}
+# Deep random models amplify that noise; the same most likely token out of tens of thousands, at
+# every step, still says that the same thing was computed.
+SAME_TOKEN_FACTOR = 5
+
+
+class Outputs:
+    """Keeps the logits of early steps, then saves them as the reference or compares with it."""
+
+    def __init__(self, scratch: str, mode: str, repeat: int) -> None:
+        self._scratch = scratch
+        self._mode = mode
+        self._repeat = repeat
+        self._logits: dict[int, torch.Tensor] = {}
+        self._tokens: dict[int, torch.Tensor] = {}
+        self._dtype = "float32"
+        self._why_not = ""
+
+    def note(self, step: int, out: Any, tokens: torch.Tensor | None) -> None:
+        """Keep what decode step number `step` returned, and the tokens it was fed."""
+        logits = logits_of(out)
+        if logits is None:
+            self._why_not = "the step returns no tensor"
+            return
+        self._dtype = str(logits.dtype).removeprefix("torch.")
+        self._logits[step] = logits.detach().to("cpu", torch.float32).clone()
+        if tokens is not None and not tokens.is_floating_point():
+            self._tokens[step] = tokens.detach().to("cpu").clone()
+
+    def verdict(self, first_counted: int) -> dict[str, Any]:
+        """The `outputs` section of run.json: compared with eager/1, where that says nothing with
+        compiled/1.
+
+        Only steps from `first_counted` on are evidence (before it a captured mode still ran
+        eagerly). Comparison ends at the first step that was fed other tokens, because from there
+        on the modes do not compute the same thing even if both are right.
+        """
+        if not self._logits:
+            return _not_compared(self._why_not or "no decode step returned")
+        if self._repeat == 1 and self._mode in ("eager", "compiled"):
+            kept = {"logits": self._logits, "tokens": self._tokens}
+            torch.save(kept, self._reference(self._mode))
+        if self._mode == "eager" and self._repeat == 1:
+            return _section("reference", steps=len(self._logits))
+        verdict = self._against("eager", first_counted)
+        if self._mode == "compiled-graph" and verdict["status"] in ("not compared", "different"):
+            second = self._against("compiled", first_counted)
+            if second["status"] != "not compared":
+                return second
+        return verdict
+
+    def _reference(self, mode: str) -> str:
+        return os.path.join(self._scratch, f"outputs-{mode}.pt")
+
+    def _against(self, mode: str, first_counted: int) -> dict[str, Any]:
+        path = self._reference(mode)
+        if not os.path.exists(path):
+            return _not_compared(f"no {mode} run in this recording to compare with")
+        kept = torch.load(path, weights_only=True)
+        verdict = self._compare(kept["logits"], kept["tokens"], first_counted)
+        if verdict["status"] != "not compared":
+            verdict["against"] = f"{mode}/1"
+        return verdict
+
+    def _compare(
+        self,
+        logits: dict[int, torch.Tensor],
+        tokens: dict[int, torch.Tensor],
+        first_counted: int,
+    ) -> dict[str, Any]:
+        largest = relative = 0.0
+        compared, same_token, why = 0, True, ""
+        for step in sorted(self._logits):
+            mine, other = self._logits[step], logits.get(step)
+            if other is None or other.shape != mine.shape:
+                why = f"step {step} has no counterpart of the same shape"
+                break
+            fed, fed_before = self._tokens.get(step), tokens.get(step)
+            if fed is not None and fed_before is not None and not torch.equal(fed, fed_before):
+                why = f"from step {step} on the modes were fed different tokens"
+                break
+            agree = bool(torch.equal(mine.argmax(-1), other.argmax(-1)))
+            if step >= first_counted:
+                compared += 1
+                same_token = same_token and agree
+                apart = mine - other
+                largest = max(largest, _number(apart.abs().max()))
+                relative = max(relative, _number(apart.norm()) / (float(other.norm()) or 1.0))
+            if not agree and fed is None:
+                why = f"the most likely token differs after step {step}"
+                break
+        if compared == 0:
+            return _not_compared(why or "no step to compare")
+        tolerance = TOLERANCE.get(self._dtype, 1e-3)
+        if not math.isfinite(relative):
+            why = why or "the logits hold values that are not finite numbers"
+        allowed = tolerance * (SAME_TOKEN_FACTOR if same_token else 1)
+        status = "equal" if largest == 0.0 else "close" if relative <= allowed else "different"
+        section = _section(status, steps=compared, reason=why or None)
+        return section | {
+            "max_abs": largest if math.isfinite(largest) else None,
+            "rel_l2": relative if math.isfinite(relative) else None,
+            "argmax_equal": same_token,
+            "tolerance": tolerance,
+        }
+
+
+def _number(value: torch.Tensor) -> float:
+    """The value as a float; what is not a number is infinitely far away."""
+    number = float(value)
+    return math.inf if math.isnan(number) else number
+
+
+def _section(status: str, steps: int, reason: str | None = None) -> dict[str, Any]:
+    return {
+        "status": status,
+        "reason": reason,
+        "against": None,
+        "steps_compared": steps,
+        "max_abs": None,
+        "rel_l2": None,
+        "argmax_equal": None,
+        "tolerance": None,
+    }
+
+
+def _not_compared(reason: str) -> dict[str, Any]:
+    return _section("not compared", 0, reason)
+
+
+def logits_of(out: Any) -> torch.Tensor | None:
+    """The logits of the last position in whatever a model or step returned, or None."""
+    if isinstance(out, dict) and "logits" in out:
+        out = out["logits"]
+    elif hasattr(out, "logits"):
+        out = out.logits
+    elif isinstance(out, (tuple, list)):
+        out = next((item for item in out if isinstance(item, torch.Tensor)), None)
+    if not isinstance(out, torch.Tensor) or not out.is_floating_point() or out.dim() == 0:
+        return None
+    return out[:, -1] if out.dim() == 3 else out
