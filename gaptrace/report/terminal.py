@@ -48,7 +48,10 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
     """Text broken into lines of at most `width`; further lines are indented a little more."""
     plain = _ANSI.sub("", text)
     lines = textwrap.wrap(
-        plain, width, initial_indent=indent, subsequent_indent=indent + ("  " if 0 < len(indent) < 4 else "")
+        plain,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + ("  " if 0 < len(indent) < 4 else ""),
     )
     body = "\n".join(lines)
     codes = _ANSI.findall(text)
