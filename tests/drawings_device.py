@@ -331,6 +331,9 @@ DEVICES = (
             "[TP00] 0": (GapRow(20, 40, {"python": 10, "launch": 10}),),
             "[TP01] 0": (GapRow(25, 45, {"device_wait": 20}),),
         },
-        {"[TP00] 0": {"launch_calls": 2, "orphans": 0}, "[TP01] 0": {"launch_calls": 2, "orphans": 0}},
+        {
+            "[TP00] 0": {"launch_calls": 2, "orphans": 0},
+            "[TP01] 0": {"launch_calls": 2, "orphans": 0},
+        },
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
-from pathlib import Path  # noqa: TC003
+from pathlib import Path
 
 import pytest
 

@@ -9,6 +9,7 @@ import gzip
 import json
 import random
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -124,8 +125,9 @@ def main() -> None:
         try:
             trace = check(broken, rng.choice((STRESS, Settings())))
         except BaseException:
-            Path(f"/tmp/mutation-{n}.json").write_bytes(broken)
-            print(f"mutation {n} of {paths[n % len(paths)]} is in /tmp/mutation-{n}.json")
+            kept = Path(tempfile.gettempdir()) / f"mutation-{n}.json"
+            kept.write_bytes(broken)
+            print(f"mutation {n} of {paths[n % len(paths)]} is in {kept}")
             raise
         slowest = max(slowest, (time.process_time() - begin) / max(len(text), 1) * 1e6)
         loaded += trace is not None

@@ -1,0 +1,219 @@
+"""`gaptrace predict`: what compiling and capturing would buy, and how right that was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaptrace.cli.options import analysis_options, options_from, read_run, read_trace
+from gaptrace.cli.output import output_options, wants_color, write_file
+from gaptrace.errors import GaptraceError, OptionError
+
+if TYPE_CHECKING:
+    from gaptrace.analysis.predict import Prediction
+    from gaptrace.cli.oracle_child import Question
+
+Answer = Mapping[str, Any]
+ENDINGS = (".json", ".txt")
+
+
+@click.command()
+@click.argument("path")
+@click.option(
+    "--execution-trace",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Of the same run, by ExecutionTraceObserver; a run folder brings its own.",
+)
+@click.option(
+    "--prediction",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Use this saved answer of Inductor (prediction.json); needs no torch.",
+)
+@click.option("--python", metavar="PATH", help="Python with torch that asks Inductor [this one].")
+@click.option(
+    "--what-if",
+    multiple=True,
+    metavar="CHANGE",
+    help="Also schedule a changed step: unstack-cache, static-cache, batch=N, weight-dtype=D "
+    "[those that the step asks for].",
+)
+@click.option("--region", metavar="WHAT", help="Compiled ops: last-gemm, all, or a span's name.")
+@click.option("--shapes", is_flag=True, help="Do not ask Inductor: estimate from shapes.")
+@click.option("--refresh", is_flag=True, help="Ask Inductor again although an answer is saved.")
+@click.option(
+    "--against",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="TRACE",
+    help="Recordings of the same step in other modes, to score against.",
+)
+@click.option(
+    "--batch",
+    multiple=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Give savings at N sequences per step too [256].",
+)
+@analysis_options
+@output_options
+def predict(path: str, **values: Any) -> int:  # fmt: skip
+    """Say what compiling and capturing this decode step would buy, and how right that was.
+
+    PATH is a run folder of `gaptrace collect` or an eager torch.profiler trace. With an execution
+    trace and torch the installed Inductor schedules the step on fake tensors (nothing runs, no GPU
+    is needed); the answer is saved in the run folder, so that it is asked once. Where other modes
+    were recorded too, predicted and realised figures stand side by side.
+
+    \b
+    gaptrace predict runs/NAME
+    gaptrace predict eager.json.gz --execution-trace eager.et.json.gz
+    """
+    for name in values["out"]:
+        if not name.endswith(ENDINGS):
+            raise OptionError(f"-o {name}: cannot write that kind", "end it in .json or .txt")
+    found = _of_run(path, values) if os.path.isdir(path) else _of_trace(path, values)
+    data = json.dumps(found.summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    body = data
+    if not values["json_"]:
+        from gaptrace.report.predict_text import predict_report
+
+        body = predict_report(found, color=wants_color(values["color"]))
+    click.echo(body, nl=not body.endswith("\n"), color=True)
+    for name in values["out"]:
+        write_file(name, data if name.endswith(".json") else body, force=values["force"])
+    return 0
+
+
+def _of_trace(path: str, values: dict[str, Any]) -> Prediction:
+    from gaptrace.analysis.analyze import analyze
+    from gaptrace.analysis.predict import predict as predicted
+
+    options, cached = options_from(values), not values["no_cache"]
+    analysis = analyze(read_trace(path, use_cache=cached), options)
+    others = [analyze(read_trace(other, use_cache=cached), options) for other in values["against"]]
+    answer = _given(values)
+    if answer is None and values["execution_trace"] and not values["shapes"]:
+        answer = _ask(_question(values, Path(values["execution_trace"]), Path(path), ""), values)
+    _check_what_ifs(answer, values)
+    return predicted(analysis, _options(values), answer=answer, others=others)
+
+
+def _of_run(path: str, values: dict[str, Any]) -> Prediction:
+    from gaptrace.analysis.predict import predict_run
+
+    if values["against"]:
+        raise OptionError("--against is for traces", "a run folder holds its own modes")
+    answer = _given(values)
+    if answer is None and not values["shapes"]:
+        answer = _answer_of_run(path, values)
+    _check_what_ifs(answer, values)
+    run = read_run(path, options_from(values), use_cache=not values["no_cache"])
+    return predict_run(run, _options(values), answer=answer)
+
+
+def _check_what_ifs(answer: Answer | None, values: dict[str, Any]) -> None:
+    """Refuse a what-if that nobody was asked."""
+    held = {item["name"] for item in answer.get("what_ifs", ())} if answer else set()
+    if missing := [name for name in values["what_if"] if name not in held]:
+        raise OptionError(
+            f"--what-if {missing[0]} is not in the answer at hand",
+            "it takes torch and an execution trace: `gaptrace predict RUN`, or --execution-trace",
+        )
+
+
+def _options(values: dict[str, Any]) -> Any:
+    from gaptrace.analysis.predict import PredictOptions
+
+    return PredictOptions(tuple(values["batch"])) if values["batch"] else PredictOptions()
+
+
+def _given(values: dict[str, Any]) -> Answer | None:
+    from gaptrace.analysis.predict.saved import read_answer
+
+    return read_answer(values["prediction"]) if values["prediction"] else None
+
+
+def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
+    """The saved answer of a run's eager recording, or a new one that is saved; None without torch.
+
+    A saved answer serves unless it was asked other things: another region, more what-ifs.
+    """
+    from gaptrace.analysis.predict.saved import NAME, read_answer
+    from gaptrace.load.runfolder import read_run_folder
+
+    cells = [cell for cell in read_run_folder(path).of_mode("eager") if cell.trace_path]
+    if not values["refresh"]:
+        for cell in cells:
+            if (cell.path / NAME).is_file():
+                saved = read_answer(cell.path / NAME)
+                if _serves(saved, values):
+                    return saved
+    for cell in cells:
+        files = cell.manifest.get("files")
+        name = files.get("execution_trace") if isinstance(files, Mapping) else None
+        own = values["execution_trace"] or (cell.path / str(name) if name else None)
+        if own is None or not Path(own).is_file() or cell.trace_path is None:
+            continue
+        versions = cell.manifest.get("versions")
+        torch = versions.get("torch") if isinstance(versions, Mapping) else ""
+        answer = _ask(_question(values, Path(own), cell.trace_path, str(torch or "")), values)
+        if answer is not None:
+            _save(answer, cell.path / NAME)
+        return answer
+    click.echo("gaptrace: no execution trace in this run: estimated from shapes", err=True)
+    return None
+
+
+def _serves(answer: Answer, values: dict[str, Any]) -> bool:
+    region = (answer.get("region") or {}).get("rule")
+    asked = {item["name"] for item in answer.get("what_ifs", ())}
+    same = not values["region"] or values["region"] == region
+    return same and set(values["what_if"]) <= asked
+
+
+def _question(values: dict[str, Any], own: Path, trace: Path, torch: str) -> Question:
+    from gaptrace.cli.oracle_child import Question
+
+    return Question(
+        execution_trace=own,
+        trace=trace,
+        what_if=(*values["what_if"], "auto"),
+        region=values["region"] or "",
+        step=values["step"] or "",
+        recorded_torch=torch,
+    )
+
+
+def _ask(question: Question, values: dict[str, Any]) -> Answer | None:
+    from gaptrace.cli.oracle_child import NoTorchError, ask
+
+    click.echo("gaptrace: asking Inductor (takes 10 to 60 s)", err=True)
+    try:
+        return ask(question, values["python"])
+    except NoTorchError as error:
+        if values["python"]:
+            raise
+        click.echo(f"gaptrace: {error.message}: estimated from shapes", err=True)
+        click.echo(f"hint: {error.hint}", err=True)
+        return None
+
+
+def _save(answer: Answer, path: Path) -> None:
+    """Save an answer beside its recording; a folder that cannot be written is no error."""
+    try:
+        write_file(str(path), json.dumps(answer, separators=(",", ":")) + "\n", force=True)
+    except GaptraceError as error:
+        click.echo(f"gaptrace: {error.message}", err=True)
+
+
+for _option in predict.params:
+    if isinstance(_option, click.Option) and _option.name == "out":
+        # Of the forms that other commands write, a prediction has two.
+        _option.help = "Also write FILE (.json .txt)."

@@ -1,0 +1,304 @@
+"""Pages as data: what they say, that no chart offers an upload, and every empty or broken state."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("dash")
+
+from dash import dcc
+from dash.development.base_component import Component
+
+from gaptrace.knowledge.glossary import entries
+from gaptrace_dashboards import library as library_module
+from gaptrace_dashboards.app import content_key, page, shell
+from gaptrace_dashboards.library import Library
+from gaptrace_dashboards.routes import Desk
+from gaptrace_dashboards.tabs import TAB_PARTS, tab_content, what_if_answer
+from gaptrace_dashboards.urls import TABS, compare_url, parse, run_url
+from tests.builders import decode_events, kernel, mark, op
+from tests.dashboards.folders import SAMPLES, write_trace
+
+
+def walk(part: Any) -> Iterator[Component]:
+    """Every component in a layout."""
+    if isinstance(part, Component):
+        yield part
+        part = getattr(part, "children", None)
+    if isinstance(part, (list, tuple)):
+        for child in part:
+            yield from walk(child)
+    elif isinstance(part, Component):
+        yield from walk(part)
+
+
+def words(part: Any) -> str:
+    """The text of a layout, fragments included, without tags."""
+    found = []
+    for item in walk(part):
+        plain = item.to_plotly_json()["props"]
+        found.append(re.sub(r"<[^>]+>", " ", str(plain.get("data-html", ""))))
+        children = plain.get("children")
+        every = children if isinstance(children, (list, tuple)) else [children]
+        found += [child for child in every if isinstance(child, str)]
+    return " ".join(" ".join(found).split())
+
+
+def layouts(desk: Desk, ids: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    eager, graph = ids["demo · eager"], ids["demo · graph"]
+    yield "shell", shell()
+    for href in ("/", "/glossary", "/nothing", run_url(eager), compare_url([eager, graph])):
+        yield href, page(desk, parse(href))
+    for name in ("demo · eager", "small_decoder_graph"):
+        found = desk.library.recording(ids[name])
+        assert found is not None
+        analysis = desk.library.analysis(found)
+        assert analysis is not None
+        for tab in TABS:
+            yield f"{name} {tab}", tab_content(analysis, tab)
+
+
+def test_no_chart_offers_to_send_data_to_a_server(desk: Desk, ids: dict[str, str]) -> None:
+    graphs = [
+        item
+        for _, layout in layouts(desk, ids)
+        for item in walk(layout)
+        if isinstance(item, dcc.Graph)
+    ]
+    assert graphs
+    for graph in graphs:
+        assert graph.config["showSendToCloud"] is False
+        assert graph.config["displaylogo"] is False
+
+
+def test_stores_hold_no_data_and_every_id_is_used_once(desk: Desk, ids: dict[str, str]) -> None:
+    for name, layout in layouts(desk, ids):
+        seen = [item.id for item in walk(layout) if getattr(item, "id", None)]
+        assert len(seen) == len(set(seen)), name
+        for item in walk(layout):
+            if isinstance(item, dcc.Store):
+                assert isinstance(getattr(item, "data", None), (int, type(None))), name
+
+
+def test_every_layout_is_plain_json(desk: Desk, ids: dict[str, str]) -> None:
+    from plotly.utils import PlotlyJSONEncoder
+
+    for name, layout in layouts(desk, ids):
+        text = json.dumps(layout, cls=PlotlyJSONEncoder)
+        assert len(text) < 1_500_000, name
+
+
+def test_the_run_page_says_the_analysis_and_jumps_to_every_place(
+    desk: Desk, ids: dict[str, str]
+) -> None:
+    layout = page(desk, parse(run_url(ids["demo · eager"])))
+    found = desk.library.recording(ids["demo · eager"])
+    assert found is not None
+    analysis = desk.library.analysis(found)
+    assert analysis is not None
+    text = words(layout)
+    assert " ".join(analysis.sentence.split()) in text
+    assert "The modes of this run" in text
+    markup = " ".join(str(getattr(item, "data-html", "")) for item in walk(layout))
+    places = re.findall(r'data-from="(\d+)" data-to="(\d+)"', markup)
+    evidence = [(str(e.start_ns), str(e.end_ns)) for f in analysis.findings for e in f.evidence]
+    assert evidence
+    assert places == evidence
+    assert 'href="#def-' not in markup
+
+
+def test_every_tab_has_content_and_is_known(desk: Desk, ids: dict[str, str]) -> None:
+    assert tuple(TAB_PARTS) == TABS
+    said = {name: words(layout) for name, layout in layouts(desk, ids) if name.startswith("demo")}
+    assert "size of x changed" in said["demo · eager compile"]
+    assert "call to print" in said["demo · eager compile"]
+    assert "210 W mean of 700 W" in said["demo · eager power"]
+    assert "Compiled, the step would run 79 kernels" in said["demo · eager fusion"]
+    bare = {name: words(layout) for name, layout in layouts(desk, ids) if "small" in name}
+    assert "says nothing about compilation" in bare["small_decoder_graph compile"]
+    assert "No power or clock samples" in bare["small_decoder_graph power"]
+    assert "inductor.json" in bare["small_decoder_graph fusion"]
+
+
+def test_the_list_shows_every_recording_with_its_figures(desk: Desk) -> None:
+    layout = page(desk, parse("/"))
+    grid = next(item for item in walk(layout) if getattr(item, "id", "") == "runs-grid")
+    by_name = {row["name"]: row for row in grid.rowData}
+    assert len(by_name) == 7
+    eager = by_name["demo · eager (×2)"]
+    assert eager["kernels"] == 125
+    assert eager["step_text"] == "3.00"
+    assert eager["rate_text"] == "333"
+    assert len(eager["spark"]) == 7
+    assert by_name["demo · compiled-graph"]["verdict"] == "✕ failed"
+    assert "synchronizes" in by_name["demo · compiled-graph"]["sentence"]
+
+
+def test_the_comparison_shows_bridge_metrics_timelines_and_the_square(
+    desk: Desk, ids: dict[str, str]
+) -> None:
+    runs = [ids[f"demo · {mode}"] for mode in ("eager", "compiled", "graph")]
+    text = words(page(desk, parse(compare_url(runs))))
+    for part in ("Bridge", "Paired metrics", "Timelines", "Kernels", "Swap (c)"):
+        assert part in text
+    second = words(page(desk, parse(compare_url(runs, pair=1))))
+    assert second != text
+
+
+def test_unlike_runs_are_refused_until_forced(tmp_path: Path) -> None:
+    events = decode_events(steps=8)
+    file = write_trace(tmp_path / "other.json", *events)
+    file.write_bytes(
+        file.read_bytes().replace(
+            b'"schemaVersion": 1,',
+            b'"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "B"}],',
+        )
+    )
+    with analysed(file, SAMPLES / "small_decoder_eager.json.gz") as other:
+        runs = [found.id for found in other.library.recordings()]
+        refused = words(page(other, parse(compare_url(runs))))
+        assert "These runs are not compared" in refused
+        assert "gpu" in refused.lower()
+        forced = words(page(other, parse(compare_url(runs, force=1))))
+        assert "These runs are unlike and were compared all the same" in forced
+
+
+def test_the_sliders_move_the_answer(desk: Desk, ids: dict[str, str]) -> None:
+    found = desk.library.recording(ids["demo · eager"])
+    assert found is not None
+    analysis = desk.library.analysis(found)
+    assert analysis is not None
+    _, now, off = what_if_answer(analysis, 16, 1, 1, 0)
+    _, twice, _ = what_if_answer(analysis, 16, 1, 2, 2)
+    _, captured, on = what_if_answer(analysis, 4, 2, 1, 1)
+    assert (off, on) == ("false", "true")
+    assert now.startswith("333 tok/s, 3\u2009001 µs per step: host 2\u2009901 µs")
+    assert twice.startswith("With a host 2.0× as fast:")
+    assert captured.startswith("With 4.0-bit weights, 2.0× the bandwidth, one graph:")
+
+
+def test_the_glossary_has_every_entry_once(desk: Desk) -> None:
+    layout = page(desk, parse("/glossary"))
+    markup = " ".join(str(getattr(item, "data-html", "")) for item in walk(layout))
+    assert re.findall(r'id="def-([^"]+)"', markup) == [entry.id for entry in entries()]
+
+
+class analysed:  # noqa: N801 (reads as a function)
+    """A desk over these files, while it is needed."""
+
+    def __init__(self, *paths: Path) -> None:
+        self.library = Library(
+            [str(p) for p in paths], pool=lambda: ThreadPoolExecutor(1), settled_s=0
+        )
+
+    def __enter__(self) -> Desk:
+        until = time.monotonic() + 60
+        while any(e.state in ("waiting", "working") for e in self.library.entries()):
+            assert time.monotonic() < until
+            self.library.refresh()
+            time.sleep(0.02)
+        return Desk(self.library)
+
+    def __exit__(self, *_: object) -> None:
+        self.library.close()
+
+
+def run_words(desk: Desk) -> str:
+    return words(page(desk, parse(run_url(desk.library.recordings()[0].id))))
+
+
+def test_no_kernels(tmp_path: Path) -> None:
+    cpu_only = [
+        event
+        for n in range(3)
+        for event in (
+            mark(f"step#{n}", at=n * 10_000, dur=8_000),
+            op("aten::mm", at=n * 10_000 + 1_000, dur=5_000),
+        )
+    ]
+    with analysed(write_trace(tmp_path / "cpu.json", *cpu_only)) as desk:
+        assert "No kernel, copy or memset is in this trace" in run_words(desk)
+        assert "1 recording, none with decode steps" in words(page(desk, parse("/")))
+
+
+def test_no_steps(tmp_path: Path) -> None:
+    lone = [kernel(f"k{i}", at=i * i * 10_000, dur=2_000 + 100 * i, corr=0) for i in range(1, 5)]
+    with analysed(write_trace(tmp_path / "lone.json", *lone)) as desk:
+        text = run_words(desk)
+        assert "No decode step could be measured" in text
+        assert "--step REGEX" in text
+
+
+def test_one_step(tmp_path: Path) -> None:
+    with analysed(write_trace(tmp_path / "one.json", *decode_events(steps=1))) as desk:
+        assert "Only the last, open step is there" in run_words(desk)
+
+
+def test_two_hundred_steps(tmp_path: Path) -> None:
+    with analysed(write_trace(tmp_path / "many.json", *decode_events(steps=200))) as desk:
+        assert "200 steps" in run_words(desk)
+        assert len(desk.library.recordings()[0].row.spark) <= 60
+
+
+def test_a_hundred_runs(tmp_path: Path) -> None:
+    for place in range(100):
+        events = decode_events(steps=3, kernels=2 + place % 3)
+        write_trace(tmp_path / f"run{place:03d}.json", *events)
+    with analysed(tmp_path) as desk:
+        text = words(page(desk, parse("/")))
+        assert "100 recordings" in text
+        assert "The 40 fastest of 100 are drawn." in text
+
+
+def test_a_refused_trace_says_why(tmp_path: Path) -> None:
+    file = tmp_path / "broken.json"
+    file.write_bytes(b"\x00\x01\x02 nothing of the kind")
+    with analysed(file) as desk:
+        entry = desk.library.entries()[0]
+        text = words(page(desk, parse(run_url(entry.place.id))))
+        assert "broken was refused." in text
+        assert entry.error in text
+        assert "✕ refused" in str(page(desk, parse("/"))[5].rowData)
+
+
+def test_a_run_that_is_not_ready_fills_itself(tmp_path: Path) -> None:
+    shutil.copyfile(SAMPLES / "small_decoder_eager.json.gz", tmp_path / "new.json.gz")
+    library = Library([str(tmp_path)], pool=lambda: ThreadPoolExecutor(1), settled_s=1_000)
+    desk = Desk(library)
+    state = parse(run_url(library.entries()[0].place.id))
+    assert "waiting to be analysed" in words(page(desk, state))
+    assert "This page fills itself" in words(page(desk, state))
+    library.close()
+
+
+def test_a_deleted_file_is_said_and_its_figures_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library_module, "LOOK_AGAIN_S", 0.0)
+    file = tmp_path / "one.json.gz"
+    shutil.copyfile(SAMPLES / "small_decoder_eager.json.gz", file)
+    with analysed(tmp_path) as desk:
+        state = parse(run_url(desk.library.recordings()[0].id))
+        before = content_key(desk.library, state)
+        file.unlink()
+        desk.library.refresh()
+        assert content_key(desk.library, state) != before
+        text = run_words(desk)
+        assert "The file has gone" in text
+        assert "The GPU idles" in text
+
+
+def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
+    with analysed(tmp_path) as desk:
+        text = words(page(desk, parse("/")))
+        assert "No run here yet" in text
+        assert "gaptrace collect" in text

@@ -1,0 +1,152 @@
+"""Captured steps from drawings: every part of the prediction counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from gaptrace.analysis.predict import predict
+from gaptrace.analysis.predict.constants import Replayed, graph_model
+from gaptrace.analysis.predict.result import ALREADY
+from tests.analysis.loops import ADD, GEMM, eager, eagers, loop
+from tests.builders import Event, graph_launch, kernel, launch, memset
+from tests.predict import recorded
+from tests.predict.recorded import MODELS, TRUE
+
+H200 = {"device": {"name": "NVIDIA H200"}}
+COMMON = 307 / 420  # a median gap of profiled replays, scaled to the fit to unprofiled steps
+
+
+def two_gemms(at: int, corr: int, step: int) -> list[Event]:
+    return [
+        *eagers(at, corr, GEMM, GEMM),
+        *eager(at + 10_000, corr + 2, ADD, inside="aten::add"),
+    ]
+
+
+def test_busy_gaps_by_pair_and_one_replay() -> None:
+    step = predict(loop(two_gemms, period=20_000, manifest=H200)).captured
+    assert step is not None
+    assert step.step is not None
+    # Before the first node and between equal ones 307; 290 between GEMM and pointwise is scaled.
+    gaps = 307 + 420 * COMMON + 290 * COMMON
+    assert step.busy_ns == 3 * 1_500
+    assert step.gaps_ns == pytest.approx(gaps)
+    assert step.replay_ns == 13_000
+    assert step.step.ns == pytest.approx(4_500 + gaps + 13_000)
+    assert step.idle_ns == pytest.approx(gaps + 13_000)
+    assert step.step.low_ns < step.step.ns < step.step.high_ns
+    assert {(p.pair, p.count) for p in step.pairs} == {("gemm > gemm", 1), ("gemm > pointwise", 1)}
+    assert (step.nodes, step.kernels, step.launches) == (3, 3, 1)
+    assert "H200" in step.source
+
+
+def test_a_memset_takes_longer_as_a_node() -> None:
+    def draw(at: int, corr: int, step: int) -> list[Event]:
+        return [
+            *eager(at, corr),
+            launch("cudaMemsetAsync", at=at + 6_000, dur=500, corr=corr + 1),
+            memset(at=at + 7_000, dur=1_000, corr=corr + 1),
+        ]
+
+    step = predict(loop(draw, period=20_000, manifest=H200)).captured
+    assert step is not None
+    assert step.memset_ns == 7_000 - 1_000
+    assert (step.nodes, step.kernels) == (2, 1)
+
+
+def test_an_unknown_gpu_says_so_and_prints_a_wide_range() -> None:
+    prediction = predict(loop(two_gemms, period=20_000, manifest={"device": {"name": "Abacus 1"}}))
+    step = prediction.captured
+    assert step is not None
+    assert step.step is not None
+    assert step.source.startswith("no constants for Abacus 1")
+    known = predict(loop(two_gemms, period=20_000, manifest=H200)).captured
+    assert known is not None
+    assert known.step is not None
+    assert step.step.low_ns < known.step.low_ns
+    assert step.step.high_ns > known.step.high_ns + 40_000
+
+
+def test_the_period_of_an_empty_node_bounds_the_gap() -> None:
+    wide = graph_model("Abacus 1")
+    bounded = graph_model("Abacus 1", empty_node_ns=900)
+    assert wide.node_range == (100.0, 1_500.0)
+    assert bounded.node_range == (100.0, 900.0)
+    assert not wide.known
+    assert graph_model("NVIDIA H200").known
+
+
+def replays(count: int, *, gap: int, pieces: int = 1) -> object:
+    def draw(at: int, corr: int, step: int) -> list[Event]:
+        events: list[Event] = []
+        for piece in range(pieces):
+            begin = at + 20_000 * piece
+            events.append(graph_launch(at=begin, dur=1_000, corr=corr + piece))
+            events += [
+                kernel(GEMM, at=begin + 1_500 + k * (1_000 + gap), dur=1_000, corr=corr + piece)
+                for k in range(count)
+            ]
+        return events
+
+    return draw
+
+
+def test_a_captured_recording_has_nothing_left() -> None:
+    prediction = predict(loop(replays(4, gap=500), period=30_000, manifest=H200))  # type: ignore[arg-type]
+    step = prediction.captured
+    assert step is not None
+    assert step.already
+    assert step.step is None
+    assert "already captured" in step.note
+    assert prediction.readiness.verdict == ALREADY
+    assert prediction.readiness.ready is True
+    field = prediction.summary["capture"]
+    assert field["predicted_step_ns"] is None
+    assert field["range_ns"] is None
+
+
+def test_pieces_of_a_captured_recording_become_one_replay() -> None:
+    drawn = loop(replays(4, gap=500, pieces=3), period=90_000, manifest=H200)  # type: ignore[arg-type]
+    step = predict(drawn).captured
+    assert step is not None
+    assert step.already
+    assert step.step is not None
+    assert step.step.ns == pytest.approx(12_000 + 12 * 307 + 13_000)
+    assert "3 replays per step" in step.note
+
+
+def test_constants_come_from_replays_of_the_run() -> None:
+    """Two captured modes of 10 and 30 nodes: 400 ns a node and 5 us a replay explain both."""
+    seen = []
+    for nodes in (10, 30):
+        step = nodes * 1_000 + nodes * 400 + 5_000
+        run = {**H200, "mode": "graph", "unprofiled": {"median_ns": step}}
+        captured = loop(replays(nodes, gap=500), period=80_000, manifest=run)  # type: ignore[arg-type]
+        seen.append(Replayed(captured, captured))
+    model = graph_model("NVIDIA H200", seen)
+    assert model.measured
+    assert model.node_ns == pytest.approx(400)
+    assert model.replay_ns == pytest.approx(5_000)
+    assert model.gap("gemm", "gemm") == pytest.approx(400)
+    assert model.source == "replays of this run (graph)"
+
+
+def test_one_captured_mode_gives_the_node_and_the_table_the_replay() -> None:
+    run = {**H200, "unprofiled": {"median_ns": 20_000 + 13_000 + 20 * 350}}
+    captured = loop(replays(20, gap=500), period=80_000, manifest=run)  # type: ignore[arg-type]
+    model = graph_model("NVIDIA H200", [Replayed(captured, captured)])
+    assert (model.node_ns, model.replay_ns) == pytest.approx((350, 13_000))
+    # Without plain launches of the same code the table is the better source.
+    assert not graph_model("NVIDIA H200", [Replayed(captured)]).measured
+    assert graph_model("Abacus 1", [Replayed(captured)]).measured
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_recorded_eager_steps_within_two_percent(model: str) -> None:
+    step = predict(recorded.eager(model)).captured
+    assert step is not None
+    assert step.step is not None
+    assert abs(step.step.ns / TRUE[model]["graph"] - 1) < 0.02
+    assert step.step.low_ns < TRUE[model]["graph"] < step.step.high_ns
+    parts = step.busy_ns + step.gaps_ns + step.replay_ns + step.memset_ns
+    assert step.step.ns == pytest.approx(parts)
