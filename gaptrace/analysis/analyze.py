@@ -165,6 +165,11 @@ def _ceilings(
         dispatch, source = head.rate.issue_ns, "unprofiled issue time"
     if quality.withholds("ceilings", "host_dispatch"):
         dispatch = head.rate.issue_ns
+    step = head.rate.unprofiled_step_ns
+    if step is not None and dispatch is not None and dispatch > step:
+        # A step cannot be shorter than its own dispatch: host speed differed between the two
+        # measurements (or profiling slowed one), and the step is the tighter bound.
+        dispatch, source = step, "unprofiled step, its upper bound"
     hidden = quality.withholds("ceilings")
     return ceilings(
         tokens=head.tokens_per_step or 1,

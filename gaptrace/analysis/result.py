@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gaptrace.analysis.findings.rule import Finding
+    from gaptrace.analysis.predict.result import Prediction
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,13 @@ class Analysis:
         from gaptrace.analysis.summary import summary
 
         return summary(self)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """What capturing and compiling this step would give, with ranges and sources."""
+        from gaptrace.analysis.predict import predict
+
+        return predict(self)
 
     @cached_property
     def sentence(self) -> str:

@@ -26,6 +26,9 @@ _STEP_NAMES = (
 
 def summary(analysis: Analysis) -> dict[str, Any]:
     """Every figure under its stable name; withheld ones are None with the reason in `quality`."""
+    # Imported here: predictions read analyses, and a summary is part of one.
+    from gaptrace.analysis.predict.summary import capture_field, compile_field
+
     head = analysis.headline
     return {
         "schema": SCHEMA,
@@ -82,6 +85,8 @@ def summary(analysis: Analysis) -> dict[str, Any]:
             }
             for item in analysis.what_ifs
         ],
+        "capture": capture_field(analysis.prediction),
+        "compile": compile_field(analysis.prediction),
         "host": _host(analysis),
         "kernels": _kernels(analysis),
         "power": None if analysis.power is None else asdict(analysis.power),

@@ -19,6 +19,7 @@ COMMANDS = {
     "analyze": "say where a token's time goes, and whether the trace can be trusted",
     "compare": "say what got better, what got worse, and where each millisecond went",
     "save": "save of a run what later comparisons need, without the trace",
+    "predict": "say what compiling and capturing would buy, and how right that was",
     "gaps": "list every gap of the GPU with its cause and neighbours",
     "explain": "explain a finding, a cause, or any term of a report",
     "metrics": "list the metrics that gates take",

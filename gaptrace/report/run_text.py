@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gaptrace import units
+from gaptrace.analysis.predict import predict_run
 from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.run import RunAnalysis, step_ns
+from gaptrace.report.predict_text import help_section
 from gaptrace.report.terminal import Ink, table, wrapped
 from gaptrace.report.text import WIDTH
 
@@ -16,6 +18,7 @@ def run_report(run: RunAnalysis, *, color: bool) -> str:
         wrapped(ink.strong(_sentence(run)), WIDTH),
         _facts(run),
         _modes(run),
+        help_section(predict_run(run), color=color),
         _notes(run),
         _next(run, ink),
     ]

@@ -13,6 +13,7 @@ from gaptrace.analysis.quality import NOTE
 from gaptrace.analysis.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.bars import Part, bar
+from gaptrace.report.predict_text import help_section
 from gaptrace.report.terminal import Ink, table, wrapped
 
 WIDTH = 80
@@ -43,6 +44,7 @@ def text_report(analysis: Analysis, *, color: bool) -> str:
         _bars(analysis, ink),
         _ceilings(analysis),
         _what_ifs(analysis),
+        help_section(analysis.prediction, color=color),
         _findings(analysis, ink),
         _host(analysis),
         _power(analysis),

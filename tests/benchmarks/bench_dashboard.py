@@ -87,7 +87,8 @@ SEEN = """
   const watcher = new MutationObserver(() => {
     if (document.querySelector('#runs-grid .ag-row .ag-cell a')) {
       watcher.disconnect();
-      requestAnimationFrame(() => requestAnimationFrame(() => { window.seen = performance.now(); }));
+      const next = act => requestAnimationFrame(() => requestAnimationFrame(act));
+      next(() => { window.seen = performance.now(); });
     }
   });
   watcher.observe(document, {childList: true, subtree: true});

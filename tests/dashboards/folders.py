@@ -90,7 +90,7 @@ def manifest(
 def add_prediction(cell: Path) -> None:
     """Put the saved prediction of another model beside a cell's manifest."""
     data = gzip.decompress((DATA / "llama4.inductor.json.gz").read_bytes())
-    (cell / "inductor.json").write_bytes(data)
+    (cell / "prediction.json").write_bytes(data)
 
 
 def write_trace(path: Path, *events: dict[str, Any]) -> Path:

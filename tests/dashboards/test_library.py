@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("dash")
 
 from gaptrace.analysis.run import RunAnalysis
+from gaptrace.errors import GaptraceError
 from gaptrace_dashboards import library as module
 from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Library, process_pool
 from tests.dashboards.folders import SAMPLES, make_run
@@ -87,9 +88,11 @@ def test_every_place_is_analysed_once_and_given_back_whole(
     assert analysis is not None
     assert analysis.sentence == eager.row.sentence
     assert isinstance(library.run(eager), RunAnalysis)
-    side = library.side(eager)
-    assert side is not None
-    assert len(side.recordings) == 2
+    sides = library.sides([eager, rows["demo · graph"]])
+    assert [side.label for side in sides] == ["eager", "graph"]
+    assert [len(side.recordings) for side in sides] == [2, 2]
+    with pytest.raises(GaptraceError, match="no recording to compare"):
+        library.sides([eager, rows["demo · compiled-graph"]])
     failed = rows["demo · compiled-graph"]
     assert library.analysis(failed) is None
     assert "synchronizes" in failed.row.note

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ def layouts(desk: Desk, ids: dict[str, str]) -> Iterator[tuple[str, Any]]:
         analysis = desk.library.analysis(found)
         assert analysis is not None
         for tab in TABS:
-            yield f"{name} {tab}", tab_content(analysis, tab)
+            yield (
+                f"{name} {tab}",
+                tab_content(analysis, tab, partial(desk.prediction, found, analysis)),
+            )
 
 
 def test_no_chart_offers_to_send_data_to_a_server(desk: Desk, ids: dict[str, str]) -> None:
@@ -117,16 +121,17 @@ def test_the_run_page_says_the_analysis_and_jumps_to_every_place(
 
 
 def test_every_tab_has_content_and_is_known(desk: Desk, ids: dict[str, str]) -> None:
-    assert tuple(TAB_PARTS) == TABS
+    assert {*TAB_PARTS, "fusion"} == set(TABS)
     said = {name: words(layout) for name, layout in layouts(desk, ids) if name.startswith("demo")}
     assert "size of x changed" in said["demo · eager compile"]
     assert "call to print" in said["demo · eager compile"]
     assert "210 W mean of 700 W" in said["demo · eager power"]
-    assert "Compiled, the step would run 79 kernels" in said["demo · eager fusion"]
+    assert re.search(r"\b79 .{0,20}instead of 225", said["demo · eager fusion"])
+    assert "Predicted against realised" in said["demo · eager fusion"]
     bare = {name: words(layout) for name, layout in layouts(desk, ids) if "small" in name}
     assert "says nothing about compilation" in bare["small_decoder_graph compile"]
     assert "No power or clock samples" in bare["small_decoder_graph power"]
-    assert "inductor.json" in bare["small_decoder_graph fusion"]
+    assert "Capture : already captured" in bare["small_decoder_graph fusion"]
 
 
 def test_the_list_shows_every_recording_with_its_figures(desk: Desk) -> None:

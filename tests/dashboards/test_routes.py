@@ -128,17 +128,32 @@ def test_reports_are_those_of_the_command_line(
 
 
 def test_the_command_line_writes_the_same_bytes(
-    client: Any, ids: dict[str, str], tmp_path: Path
+    client: Any, desk: Desk, ids: dict[str, str], tmp_path: Path
 ) -> None:
     from gaptrace.cli import main
 
-    out = tmp_path / "report.html"
     sample = str(SAMPLES / "small_decoder_eager.json.gz")
-    code = main(["analyze", sample, "-o", str(out)])
-    if not out.exists():
-        pytest.skip("analyze cannot write .html yet")
-    assert code == 0
-    assert ask(client, report_url(ids["small_decoder_eager"])).data == out.read_bytes()
+    graph = str(SAMPLES / "small_decoder_graph.json.gz")
+    run = next(found for found in desk.library.recordings() if found.row.name == "demo · eager")
+    folder = run.entry.place.path
+    cases = [
+        (["analyze", sample], report_url(ids["small_decoder_eager"])),
+        (["analyze", folder], report_url(run.id)),
+        (
+            ["compare", sample, graph],
+            comparison_report_url(
+                [ids["small_decoder_eager"], ids["small_decoder_graph"]], forced=False
+            ),
+        ),
+        (
+            ["compare", f"{folder}/eager", f"{folder}/graph"],
+            comparison_report_url([run.id, ids["demo · graph"]], forced=False),
+        ),
+    ]
+    for place, (arguments, address) in enumerate(cases):
+        out = tmp_path / f"{place}.html"
+        assert main([*arguments, "-o", str(out)]) == 0
+        assert ask(client, address).data == out.read_bytes(), arguments
 
 
 def test_a_window_is_the_step_asked_for(client: Any, desk: Desk, ids: dict[str, str]) -> None:
