@@ -91,9 +91,11 @@ def public_docstrings() -> list[tuple[str, ast.AST]]:
     found = []
     for path in sorted((ROOT / "gaptrace").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in tree.body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-                found.append((f"{path.relative_to(ROOT)}:{node.name}", node))
+        found += [
+            (f"{path.relative_to(ROOT)}:{node.name}", node)
+            for node in tree.body
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
+        ]
     return found
 
 

@@ -41,7 +41,9 @@ def _frame(paths: Sequence[str], options: Options, kind: str) -> Any:
     try:
         from dask import dataframe
     except ImportError as error:
-        raise OptionError("dask is not installed", "install the extra torch-gaptrace[dask]") from error
+        raise OptionError(
+            "dask is not installed", "install the extra torch-gaptrace[dask]"
+        ) from error
     if not paths:
         raise OptionError("no trace was named", "give at least one path")
     read = partial(_partition, options=options, kind=kind)

@@ -34,7 +34,7 @@ READERS: dict[str, str] = {
     "gaptrace load": "from gaptrace.load.loading import load\n---\nresult = load(path)",
     "gaptrace load, 1 process": "from gaptrace.load.loading import load\n---\n"
     "result = load(path, processes=1)",
-    "gaptrace load + analyze": "import gaptrace, pandas\ngaptrace.load, gaptrace.analyze\n---\n"
+    "gaptrace load + analyze": "import gaptrace\ngaptrace.load, gaptrace.analyze\n---\n"
     "result = gaptrace.analyze(gaptrace.load(path))",
     "simdjson": "import simdjson\ndata = open(path, 'rb').read()\nparser = simdjson.Parser()\n---\n"
     "result = parser.parse(data)",
