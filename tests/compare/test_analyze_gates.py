@@ -96,13 +96,15 @@ def test_the_end_of_analyze(
     ]
     page = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
-    values = {"fail_on": ("launches:1",), "github": True}
+    plain = {"redact": False, "strict": False}
+    values = {"fail_on": ("launches:1",), "github": True, **plain}
     assert finish_analyze([run], values) == 1
     text = capsys.readouterr().err
     assert "gate launches:1 tripped [drawn/eager]: launches is 4" in text
     assert "::error title=gaptrace launches%3A1::drawn/eager: launches is 4" in text
     assert page.read_text().startswith("<!-- gaptrace:report -->")
-    assert finish_analyze([run], {"fail_on": ("launches:4",), "github": False}) == 0
+    calm = {"fail_on": ("launches:4",), "github": False, **plain}
+    assert finish_analyze([run], calm) == 0
 
 
 def test_settings_of_a_wrong_shape_are_said(

@@ -217,10 +217,12 @@ def _bounded(name: str) -> str:
 
 
 def _unprofiled(manifest: Manifest) -> Ints:
-    """Every unprofiled step period, by the clock that the median is from."""
+    """Every step period before profiling, by the clock that the median is from.
+
+    Launch-bound steps stay slower after profiling, so those say nothing about the model.
+    """
     kind = "device_ns" if manifest.text("unprofiled", "clock") == "device_events" else "host_ns"
-    found = [_integers(manifest.get("unprofiled", when, kind)) for when in ("before", "after")]
-    return np.concatenate(found)
+    return _integers(manifest.get("unprofiled", "before", kind))
 
 
 def _integers(values: object) -> Ints:
