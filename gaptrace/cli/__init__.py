@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "say what got better, what got worse, and where each millisecond went",
     "save": "save of a run what later comparisons need, without the trace",
     "predict": "say what compiling and capturing would buy, and how right that was",
+    "dashboard": "browse and compare runs in a local page",
     "gaps": "list every gap of the GPU with its cause and neighbours",
     "explain": "explain a finding, a cause, or any term of a report",
     "metrics": "list the metrics that gates take",

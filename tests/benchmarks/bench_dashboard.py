@@ -26,7 +26,7 @@ from typing import Any
 from tests.browser.conftest import ARGUMENTS, CHROMIUM
 from tests.browser.dashboards import Served, served
 from tests.builders import events_json, kernel, launch, mark, op
-from tests.dashboards.folders import SAMPLES
+from tests.dashboards.folders import BARE
 
 KERNELS, OPS_EACH, STEPS = 5_000, 8, 3
 RUNS = 50
@@ -183,6 +183,7 @@ def memory_lines(page: Any, running: Served, navigations: int) -> list[Line]:
         page.wait_for_selector("#runs-grid .ag-row .ag-cell a")
 
     page.goto(running.url + "/")
+    page.wait_for_selector("#runs-grid .ag-row .ag-cell a")
     for place in range(40):
         turn(place)
     first = heap(), server()
@@ -204,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         for place in range(RUNS - 1):
-            sample = sorted(SAMPLES.glob("*.json.gz"))[place % 3]
+            sample = BARE[place % 3]
             shutil.copyfile(sample, Path(folder) / f"run{place:02d}.json.gz")
         big_trace(Path(folder) / "big.json")
         with served([folder]) as running, sync_playwright() as play:

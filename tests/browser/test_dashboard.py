@@ -18,7 +18,7 @@ pytest.importorskip("playwright.sync_api")
 from gaptrace.report.html_run import render_run_html
 from tests.browser.conftest import Watched
 from tests.browser.dashboards import Served, served
-from tests.dashboards.folders import SAMPLES, add_prediction, make_run
+from tests.dashboards.folders import BARE, SAMPLES, add_prediction, make_run
 
 WIDTHS = (1440, 900)
 
@@ -28,7 +28,7 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("runs")
     run = make_run(folder, repeats=2, failed="compiled-graph")
     add_prediction(run / "eager" / "1")
-    with served([folder, SAMPLES]) as running:
+    with served([folder, *BARE]) as running:
         yield running
 
 
@@ -156,6 +156,10 @@ def test_a_copied_link_restores_the_view_and_back_leads_back(visit: Any, dashboa
     page.wait_for_selector("#gap-panel h3:has-text('Gap 300')")
     page.locator("#tab").scroll_into_view_if_needed()
     page.wait_for_selector("#ops-grid .ag-center-cols-container .ag-row")
+    page.fill("#ops-grid-filter", "embedding")
+    few = "document.querySelectorAll('#ops-grid .ag-center-cols-container .ag-row').length"
+    until(page, f"{few} > 0 && {few} < 4")
+    assert query(page)["ops-grid-filter"] == ["embedding"]
     assert page.get_attribute("html", "data-theme") == "dark"
     assert page.get_attribute("#tab-ops", "aria-selected") == "true"
     step = page.get_attribute("#timeline-canvas", "data-ready")
@@ -174,8 +178,28 @@ def test_a_copied_link_restores_the_view_and_back_leads_back(visit: Any, dashboa
     start, end = map(int, query(page)["t"][0].split("-"))
     again = visit(page.url.removeprefix(dashboard.url))
     timeline(again)
+    again.locator("#tab").scroll_into_view_if_needed()
+    until(again, "document.querySelector('#ops-grid-filter')?.value === 'embedding'")
+    until(again, f"{few} > 0 && {few} < 4")
     shown = again.evaluate("gaptrace.pages.find(p => p.current).current().view()")
     assert [round(value) for value in shown] == pytest.approx([start, end], abs=2)
+
+
+def test_from_one_mode_of_a_run_to_another(visit: Any, dashboard: Served) -> None:
+    ids = dashboard.ids()
+    page = visit(f"/run?run={ids['demo · eager']}&gap=300")
+    page.wait_for_selector("#gap-panel h3:has-text('Gap 300')")
+    page.click("#modes a:has-text('graph')")
+    until(page, f"new URLSearchParams(location.search).get('run') === '{ids['demo · graph']}'")
+    page.wait_for_selector("#sentence:has-text('1\u2009996 tok/s')")
+    timeline(page)
+    until(page, "document.getElementById('gap-panel').children.length === 0")
+    assert page.locator("#timeline-canvas canvas.tl-canvas").count() == 1
+    page.keyboard.press("]")
+    page.wait_for_selector("#gap-panel h3")
+    page.go_back()
+    page.wait_for_selector("#sentence:has-text('333 tok/s')")
+    page.wait_for_selector("#gap-panel h3:has-text('Gap 300')")
 
 
 def test_the_downloaded_report_is_the_one_of_the_command_line(

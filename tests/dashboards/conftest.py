@@ -13,7 +13,7 @@ pytest.importorskip("dash")
 
 from gaptrace_dashboards.library import Library
 from gaptrace_dashboards.routes import Desk
-from tests.dashboards.folders import SAMPLES, add_prediction, make_run
+from tests.dashboards.folders import BARE, add_prediction, make_run
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     folder: Path = tmp_path_factory.mktemp("runs")
     run = make_run(folder, repeats=2, failed="compiled-graph")
     add_prediction(run / "eager" / "1")
-    library = Library([str(folder), str(SAMPLES)], pool=lambda: ThreadPoolExecutor(2), settled_s=0)
+    library = Library(
+        [str(folder), *map(str, BARE)], pool=lambda: ThreadPoolExecutor(2), settled_s=0
+    )
     until = time.monotonic() + 60
     while any(e.state in ("waiting", "working") for e in library.entries()):
         assert time.monotonic() < until

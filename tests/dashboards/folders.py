@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.builders import decode_events, events_json, kernel, launch
+from tests.builders import events_json
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 DATA = Path(__file__).parents[1] / "data"
@@ -17,6 +17,8 @@ MODES = {
     "compiled": SAMPLES / "small_decoder_compiled.json.gz",
     "graph": SAMPLES / "small_decoder_graph.json.gz",
 }
+# The samples that tests name; the folder may hold more.
+BARE = tuple(MODES.values())
 # Unprofiled step times in ns, for each mode: rounder than a real recording's.
 STEP_NS = {"eager": 3_000_000, "compiled": 1_500_000, "graph": 500_000}
 
@@ -99,16 +101,5 @@ def write_trace(path: Path, *events: dict[str, Any]) -> Path:
     return path
 
 
-def one_launch(at: int, corr: int, *, gpu_at: int) -> list[dict[str, Any]]:
-    """A launch call and its kernel."""
-    return [
-        launch(at=at, dur=5_000, corr=corr),
-        kernel(f"k{corr}", at=gpu_at, dur=20_000, corr=corr),
-    ]
-
-
 def _write(path: Path, value: dict[str, Any]) -> None:
     path.write_text(json.dumps(value), encoding="utf-8")
-
-
-__all__ = ["SAMPLES", "add_prediction", "decode_events", "make_run", "one_launch", "write_trace"]

@@ -25,18 +25,21 @@ if __name__ == "__main__":
 """
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     path = os.pathsep.join(str(ROOT / part) for part in (".", "dashboards", "collectors"))
     return subprocess.Popen(
         [sys.executable, "-c", START, *arguments],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder)},
     )
 
 
-def test_it_serves_until_interrupted() -> None:
-    process = start(str(SAMPLES / "small_decoder_graph.json.gz"), "--port", "0")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_until_it_is_stopped_and_leaves_nothing(
+    how: signal.Signals, tmp_path: Path
+) -> None:
+    process = start(str(SAMPLES), "--port", "0", folder=tmp_path)
     try:
         assert process.stderr is not None
         line = process.stderr.readline()
@@ -44,8 +47,10 @@ def test_it_serves_until_interrupted() -> None:
         assert found, line
         with urllib.request.urlopen(found[0], timeout=20) as answer:
             assert b"gaptrace" in answer.read()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         assert process.wait(30) == 130
+        assert process.stderr.read() == ""
+        assert not list(tmp_path.glob("gaptrace-dashboard-*"))
     finally:
         process.kill()
         process.wait()

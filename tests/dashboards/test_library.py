@@ -133,6 +133,28 @@ def test_a_new_run_shows_up_and_a_deleted_one_keeps_its_figures(
     assert library.recordings()[0].entry.state == READY
 
 
+def test_a_changed_file_is_analysed_again_and_leaves_nothing_of_the_old(
+    make: Callable[..., Library], tmp_path: Path
+) -> None:
+    file = tmp_path / "one.json.gz"
+    shutil.copyfile(EAGER, file)
+    library = done(make(tmp_path))
+    before = library.recordings()[0]
+    assert library.analysis(before) is not None
+    shutil.copyfile(SAMPLES / "small_decoder_graph.json.gz", file)
+    library.refresh()
+    between = library.recordings()[0]
+    assert library.analysis(between) is not None
+    done(library)
+    after = library.recordings()[0]
+    assert after.id == before.id
+    assert (before.row.launches, after.row.launches) == (126, 1)
+    analysis = library.analysis(after)
+    assert analysis is not None
+    assert analysis.headline.per_token["launches"].median == 1
+    assert len(list(Path(library._folder).glob("*.result"))) == 1
+
+
 def test_a_file_that_is_still_written_to_waits(
     make: Callable[..., Library], tmp_path: Path
 ) -> None:

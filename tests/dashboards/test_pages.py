@@ -307,3 +307,34 @@ def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
         text = words(page(desk, parse("/")))
         assert "No run here yet" in text
         assert "gaptrace collect" in text
+
+
+def test_a_saved_baseline_is_listed_and_compared(tmp_path: Path) -> None:
+    from gaptrace.cli import main
+
+    sample = str(SAMPLES / "small_decoder_eager.json.gz")
+    base = tmp_path / "base.gaptrace.json"
+    assert main(["save", sample, "-o", str(base)]) == 0
+    with analysed(base, SAMPLES / "small_decoder_graph.json.gz") as desk:
+        saved, graph = desk.library.recordings()
+        assert saved.row.note == "saved"
+        assert saved.row.step_ns is not None
+        assert "is a saved baseline" in words(page(desk, parse(run_url(saved.id))))
+        text = words(page(desk, parse(compare_url([saved.id, graph.id]))))
+        assert "Paired metrics" in text
+        assert "faster" in text
+
+
+def test_a_mode_that_failed_says_why_and_leads_to_the_others(
+    desk: Desk, ids: dict[str, str]
+) -> None:
+    text = words(page(desk, parse(run_url(ids["demo · compiled-graph"]))))
+    assert "capture was refused: the step synchronizes" in text
+    assert "Recorded modes of this run: eager , compiled , graph ." in text
+
+
+def test_a_bare_trace_has_its_square_with_predictions(desk: Desk, ids: dict[str, str]) -> None:
+    text = words(page(desk, parse(run_url(ids["small_decoder_eager"]))))
+    assert "What would help" in text
+    assert "a step, measured" in text
+    assert "a step, predicted" in text

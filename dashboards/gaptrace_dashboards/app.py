@@ -1,0 +1,311 @@
+"""The Dash app: one shell, pages by address, callbacks that hand over to pure functions."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from importlib import resources
+from typing import Any
+
+from dash import Dash, Input, Output, State, dcc, html, no_update
+
+from gaptrace.errors import GaptraceError
+from gaptrace.report.markup import Markup, element, markup
+from gaptrace.report.patterns import canvas_looks, pattern_defs
+from gaptrace_dashboards import urls
+from gaptrace_dashboards.compare_page import compare_page, refused_page
+from gaptrace_dashboards.fragments import fragment, state_page
+from gaptrace_dashboards.fusion_tab import square_of
+from gaptrace_dashboards.glossary_page import glossary_page
+from gaptrace_dashboards.grids import flat
+from gaptrace_dashboards.help_dialog import help_dialog
+from gaptrace_dashboards.library import FAILED, WORKING, Entry, Library, Recording, recording_id
+from gaptrace_dashboards.routes import Desk, add_routes
+from gaptrace_dashboards.run_page import run_page
+from gaptrace_dashboards.runs_page import (
+    columns,
+    grid_rows,
+    headline,
+    ladder_part,
+    pending_words,
+    progress_words,
+    runs_page,
+    table_height,
+)
+from gaptrace_dashboards.security import secure
+from gaptrace_dashboards.tabs import tab_content, what_if_answer
+
+TICK_MS = 1_500
+ASSETS = str(resources.files("gaptrace_dashboards") / "assets")
+# Theme first, so that the first paint has it; the timeline before the script that mounts it.
+INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>
+{%metas%}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{%title%}</title>
+<link rel="icon" href="data:,">
+<script src="/shared/theme.js"></script>
+<script src="/assets/first.js"></script>
+<link rel="stylesheet" href="/shared/report.css">
+{%css%}
+</head>
+<body>
+{%app_entry%}
+<footer>{%config%}<script src="/shared/timeline.js"></script>{%scripts%}{%renderer%}</footer>
+</body>
+</html>"""
+
+
+def create_app(runs: Library) -> Dash:
+    """A Dash app that shows the runs of a library; nothing is kept outside the two."""
+    app = Dash(
+        "gaptrace_dashboards",
+        title="gaptrace",
+        update_title=None,
+        assets_folder=ASSETS,
+        assets_ignore="first.js",
+        index_string=INDEX,
+        serve_locally=True,
+        suppress_callback_exceptions=True,
+        enable_mcp=False,
+    )
+    app.layout = shell()
+    desk = Desk(runs)
+    _add_callbacks(app, desk)
+    add_routes(app.server, desk)
+    secure(app.server, app.csp_hashes())
+    return app
+
+
+def shell() -> html.Div:
+    """What every page has: the address, the tick, the header, the place for the page, the keys."""
+    return html.Div(
+        [
+            dcc.Location(id="url", refresh=False),
+            dcc.Store(id="shown"),
+            dcc.Store(id="changed"),
+            dcc.Interval(id="tick", interval=TICK_MS),
+            html.A("skip to the answer", href="#page", className="skip"),
+            fragment(element("svg", pattern_defs(), width=0, height=0, class_="defs",
+                             aria_hidden="true")),
+            html.Div(id="looks", hidden=True, **{"data-looks": json.dumps(canvas_looks())}),
+            html.Header(
+                [
+                    html.A([html.B("gap"), "trace"], href="/", className="brand",
+                           **{"aria-label": "gaptrace: all runs"}),
+                    html.Nav(
+                        [
+                            html.A("Runs", href="/", **{"data-page": "/"}),
+                            html.A("Glossary", href="/glossary", **{"data-page": "/glossary"}),
+                        ],
+                        **{"aria-label": "pages"},
+                    ),
+                    html.Div(
+                        [
+                            html.Button("Theme", id="theme", type="button", title="theme (t)"),
+                            html.Button("Keys ?", id="keys-button", type="button",
+                                        title="keyboard map (?)"),
+                        ],
+                        className="actions",
+                    ),
+                ],
+                className="top",
+            ),
+            dcc.Loading(
+                html.Main(id="page", tabIndex="-1"),
+                delay_show=400,
+                type="default",
+                overlay_style={"visibility": "visible", "opacity": 0.5},
+            ),
+            fragment(help_dialog()),
+        ],
+        id="shell",
+    )  # fmt: skip
+
+
+def _add_callbacks(app: Dash, desk: Desk) -> None:
+    library = desk.library
+
+    def look(_tick: int | None, href: str | None, shown: str | None) -> Any:
+        library.refresh()
+        key = page_key(library, urls.parse(href))
+        return no_update if key == shown else key
+
+    def show_page(href: str | None, _changed: str | None, shown: str | None) -> tuple[Any, Any]:
+        state = urls.parse(href)
+        key = page_key(library, state)
+        return (no_update, no_update) if key == shown else (page(desk, state), key)
+
+    def show_tab(href: str | None, shown: str | None, known: str | None) -> tuple[Any, Any]:
+        state = urls.parse(href)
+        key = f"{state.tab} {shown}"
+        found = library.recording(state.runs[0]) if state.page == urls.RUN and state.runs else None
+        if found is None or shown is None or key == known:
+            return no_update, no_update
+        analysis = library.analysis(found)
+        if analysis is None:
+            return no_update, no_update
+        return tab_content(analysis, state.tab, partial(desk.prediction, found, analysis)), key
+
+    def new_rows(_tick: int | None, known: int | None) -> tuple[Any, ...]:
+        version = library.refresh()
+        busy = any(entry.state == WORKING for entry in library.entries())
+        if version == known and not busy:
+            return (no_update,) * 6
+        rows = flat(columns(), grid_rows(library))
+        return (
+            rows,
+            {"height": table_height(len(rows)), "width": "100%"},
+            headline(library),
+            progress_words(library),
+            ladder_part(library.recordings()),
+            version,
+        )
+
+    def answer(*values: Any) -> tuple[Any, Any, Any]:
+        state = urls.parse(values[-1])
+        found = library.recording(state.runs[0]) if state.runs else None
+        analysis = None if found is None else library.analysis(found)
+        return (no_update,) * 3 if analysis is None else what_if_answer(analysis, *values[:-1])
+
+    app.callback(
+        Output("changed", "data"),
+        Input("tick", "n_intervals"),
+        State("url", "href"),
+        State("shown", "data"),
+        prevent_initial_call=True,
+    )(look)
+    app.callback(
+        Output("page", "children"),
+        Output("shown", "data"),
+        Input("url", "href"),
+        Input("changed", "data"),
+        State("shown", "data"),
+    )(show_page)
+    app.callback(
+        Output("tab", "children"),
+        Output("tab-shown", "data"),
+        Input("url", "href"),
+        Input("shown", "data"),
+        State("tab-shown", "data"),
+    )(show_tab)
+    app.callback(
+        Output("runs-grid", "rowData"),
+        Output("runs-grid", "style"),
+        Output("runs-sentence", "children"),
+        Output("runs-progress", "children"),
+        Output("ladder", "children"),
+        Output("runs-version", "data"),
+        Input("runs-tick", "n_intervals"),
+        State("runs-version", "data"),
+        prevent_initial_call=True,
+    )(new_rows)
+    app.callback(
+        Output("what-if", "figure"),
+        Output("what-if-said", "children"),
+        Output("what-if-captured", "aria-pressed"),
+        Input("what-if-bits", "value"),
+        Input("what-if-bandwidth", "value"),
+        Input("what-if-host", "value"),
+        Input("what-if-captured", "n_clicks"),
+        State("url", "href"),
+        prevent_initial_call=True,
+    )(answer)
+
+
+def page_key(library: Library, state: urls.State) -> str:
+    """Changes when a page has to be made again."""
+    return json.dumps([*state.key, *content_key(library, state)])
+
+
+def content_key(library: Library, state: urls.State) -> list[str]:
+    """What of the library a page's content depends on: empty lists, states, files' stamps."""
+    if state.page == urls.RUNS:
+        return [str(bool(library.entries()))]
+    found = []
+    for id_ in state.runs:
+        entry = library.entry(id_)
+        if entry is None:
+            found.append("absent")
+        else:
+            words = "" if entry.rows or entry.state == FAILED else pending_words(library, entry)
+            found.append(f"{entry.state} {entry.file} {words}")
+    return found
+
+
+def page(desk: Desk, state: urls.State) -> list[Any]:
+    """The components of the page that an address names."""
+    if state.page == urls.RUNS:
+        return runs_page(desk.library)
+    if state.page == urls.GLOSSARY:
+        return glossary_page()
+    if state.page == urls.RUN:
+        return _run(desk, state)
+    if state.page == urls.COMPARE:
+        return _compare(desk, state)
+    return [state_page("There is no such page.", f"Nothing lives at {state.page}.")]
+
+
+def _run(desk: Desk, state: urls.State) -> list[Any]:
+    library = desk.library
+    if not state.runs:
+        return [state_page("No run is named.", "Pick one from the list of runs.")]
+    found = library.recording(state.runs[0])
+    if found is None:
+        return [_unready(library, state.runs[0])]
+    analysis = library.analysis(found)
+    if analysis is None:
+        reason = found.row.note or "It has no recording."
+        if found.row.note == "saved":
+            said = "A saved baseline holds figures to compare with and no trace to look into."
+            return [state_page(f"{found.row.name} is a saved baseline.", said)]
+        return [state_page(f"{found.row.name} was not recorded.", reason, *_other_modes(found))]
+    scope = None if analysis.device is None else desk.scope(found, analysis)
+    predicted = square_of(desk.prediction(found, analysis))
+    return run_page(found, analysis, scope, library.run(found), predicted, state.tab)
+
+
+def _other_modes(found: Recording) -> list[Markup]:
+    place = found.entry.place.id
+    links: list[Markup | str] = []
+    for row in found.entry.rows:
+        if row.key != found.mode and not row.note:
+            address = urls.run_url(recording_id(place, row.key))
+            links += [", " if links else "", element("a", row.key, href=address)]
+    return [markup("Recorded modes of this run: ", *links, ".")] if links else []
+
+
+def _unready(library: Library, id_: str) -> html.Div:
+    entry = library.entry(id_)
+    if entry is None:
+        return state_page(
+            "This run is not here.",
+            "The address names a run that is not under the paths this dashboard was started with.",
+        )
+    return unready(library, entry)
+
+
+def unready(library: Library, entry: Entry) -> html.Div:
+    """The page of a run that has no figures yet, or never will have."""
+    words = pending_words(library, entry)
+    if entry.state == FAILED:
+        return state_page(f"{entry.place.name} was refused.", entry.error, entry.hint)
+    return state_page(f"{entry.place.name}: {words}.", "This page fills itself.", retry=True)
+
+
+def _compare(desk: Desk, state: urls.State) -> list[Any]:
+    library = desk.library
+    if len(state.runs) < 2:
+        return [state_page("Two runs are needed.", "Pick two to four in the list of runs.")]
+    found = []
+    for id_ in state.runs:
+        recording = library.recording(id_)
+        if recording is None:
+            return [_unready(library, id_)]
+        found.append(recording)
+    try:
+        comparison = desk.comparison(found, forced=state.forced)
+    except GaptraceError as error:
+        return [refused_page(state, error.message)]
+    return compare_page(state, found, comparison)

@@ -1,0 +1,256 @@
+"""The list of runs: a table to pick from, and a ladder of their rates against their ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import dcc, html
+
+from gaptrace import units
+from gaptrace.knowledge.glossary import entries
+from gaptrace_dashboards.fragments import fragment, meanings
+from gaptrace_dashboards.grids import Column, counted, grid
+from gaptrace_dashboards.ladder import ladder, ladder_sentence
+from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Entry, Library, Recording
+from gaptrace_dashboards.places import WRITING
+from gaptrace_dashboards.rows import Row, short_path
+from gaptrace_dashboards.urls import run_url
+
+TICK_MS = 1_500
+# Glossary entry and header of the columns.
+MEANINGS = (
+    ("verdict", "trace"),
+    ("tokens-per-s", "tok/s"),
+    ("period", "step"),
+    ("idle", "idle"),
+    ("kernels-per-token", "kernels/tok"),
+    ("launches-per-token", "launches/tok"),
+    ("host-dispatch", "host/tok"),
+    ("binding-ceiling", "binds"),
+)
+SIGN = {"ok": "✓ ok", "limited": "! limited", "refused": "✕ refused", "failed": "✕ failed"}
+
+
+def columns() -> list[Column]:
+    """The columns of the table, with the glossary's one-sentence answers as tips."""
+    said = {entry.id: entry.answer for entry in entries()}
+    return [
+        Column("name", "run", "link", 250, pinned=True),
+        Column("verdict", "trace", "text", 92, tip=said.get("verdict", "")),
+        Column("rate", "tok/s", "number", 88, tip=said.get("tokens-per-s", "")),
+        Column("step", "step, ms", "number", 92, tip=said.get("period", "")),
+        Column("idle", "idle", "number", 72, tip=said.get("idle", "")),
+        Column("kernels", "kernels/tok", "number", 116, tip=said.get("kernels-per-token", "")),
+        Column("launches", "launches/tok", "number", 124, tip=said.get("launches-per-token", "")),
+        Column("host", "host/tok, ms", "number", 120, tip=said.get("host-dispatch", "")),
+        Column("binding", "binds", "text", 100, tip=said.get("binding-ceiling", "")),
+        Column("spark", "step times", "spark", 120),
+        Column("mode", "mode", "text", 110),
+        Column("gpu", "GPU", "text", 150),
+        Column("model", "model", "text", 150),
+        Column("date", "date", "text", 130),
+        Column("sentence", "in one sentence", "name", 320, grow=1),
+    ]
+
+
+def grid_rows(library: Library) -> list[dict[str, Any]]:
+    """The table's rows: recordings with figures, then places that are waiting or have failed."""
+    rows = [_recorded(found) for found in library.recordings()]
+    rows += [_pending(library, entry) for entry in library.entries() if not entry.rows]
+    return rows
+
+
+def _recorded(found: Recording) -> dict[str, Any]:
+    row = found.row
+    share = row.idle_share
+    verdict = SIGN.get(row.verdict, row.verdict)
+    if found.entry.state == GONE:
+        verdict = "– file gone"
+    return {
+        "id": found.id,
+        "name": row.name + (f" (×{row.repeats})" if row.repeats > 1 else ""),
+        "href": run_url(found.id),
+        "verdict": verdict,
+        "rate": (row.tokens_per_s, _digits(row.tokens_per_s)),
+        "step": (row.step_ns, _ms(row.step_ns)),
+        "idle": (share, units.share(share, 1)),
+        "kernels": counted(row.kernels),
+        "launches": counted(row.launches),
+        "host": (row.host_dispatch_ns, _ms(row.host_dispatch_ns)),
+        "binding": row.binding or "",
+        "spark": list(row.spark),
+        "mode": row.mode or "",
+        "gpu": row.gpu or "",
+        "model": row.model or "",
+        "date": row.date,
+        "sentence": row.sentence or row.note,
+    }
+
+
+def _pending(library: Library, entry: Entry) -> dict[str, Any]:
+    words = pending_words(library, entry)
+    blank = Row("", entry.place.name, words, "")
+    found = _recorded(Recording(entry.place.id, entry, blank))
+    return {**found, "verdict": "✕ refused" if entry.state == FAILED else "…"}
+
+
+def pending_words(library: Library, entry: Entry) -> str:
+    """Why a place has no figures yet, or why it never will."""
+    if entry.place.kind == WRITING:
+        return "still being recorded; it appears here when it is done"
+    if entry.state == FAILED:
+        return f"{entry.error}. {entry.hint}".strip()
+    if entry.state == WAITING:
+        return "waiting to be analysed"
+    share = library.progress(entry)
+    return "being analysed" if share is None else f"being analysed, {share} % read"
+
+
+def _digits(value: float | None) -> str:
+    return units.MISSING if value is None else units.digits(value)
+
+
+def _ms(value: float | None) -> str:
+    return units.MISSING if value is None else units.digits(value / 1e6)
+
+
+def headline(library: Library) -> str:
+    """The page's sentence: how many runs, and what the best and the worst of them lose."""
+    rows = [found.row for found in library.recordings()]
+    known = [row for row in rows if row.tokens_per_s and row.idle_share is not None]
+    if not rows:
+        return "No run yet."
+    text = f"{len(rows)} recording{'s' * (len(rows) > 1)}"
+    if not known:
+        return f"{text}, none with decode steps."
+    idle = sorted(row.idle_share or 0 for row in known)
+    if len(known) == 1:
+        return f"{text}. The GPU idles {units.share(idle[0], 1)} of each step."
+    return (
+        f"{text}. The GPU idles between {units.share(idle[0], 1)} and {units.share(idle[-1], 1)} "
+        "of each step."
+    )
+
+
+def progress_words(library: Library) -> str:
+    """What is still being done, and what was left out; empty when there is nothing to say."""
+    entries_ = library.entries()
+    open_ = [
+        e for e in entries_ if e.state not in (READY, FAILED, GONE) and e.place.kind != WRITING
+    ]
+    parts = []
+    if open_:
+        done = len(entries_) - len(open_)
+        now = next((e for e in open_ if e.state != WAITING), open_[0])
+        parts.append(
+            f"analysed {done} of {len(entries_)}; {now.place.name} {pending_words(library, now)}"
+        )
+    if library.foreign:
+        one = library.foreign == 1
+        said = "other JSON file is no trace" if one else "other JSON files are no traces"
+        parts.append(f"{library.foreign} {said}")
+    return "; ".join(parts)
+
+
+def runs_page(library: Library) -> list[Any]:
+    """The page's components."""
+    rows = grid_rows(library)
+    if not rows:
+        return [_nothing(library)]
+    recordings = library.recordings()
+    return [
+        dcc.Interval(id="runs-tick", interval=TICK_MS),
+        dcc.Store(id="runs-version", data=library.version),
+        html.H1(headline(library), id="runs-sentence"),
+        html.P(progress_words(library), id="runs-progress", className="soft", role="status"),
+        html.Div(
+            [
+                html.Label("filter", htmlFor="grid-filter", className="hide"),
+                dcc.Input(
+                    id="grid-filter", type="search", placeholder="filter runs  ( / )",
+                    className="filter", debounce=False,
+                ),
+                html.Button("Compare", id="compare-button", disabled=True, type="button"),
+                html.Span("pick two to four runs; the first is the baseline", id="picked",
+                          className="soft", role="status"),
+                html.Button("Copy CSV", type="button", className="csv right",
+                            **{"data-grid": "runs-grid"}),
+            ],
+            className="tools",
+        ),
+        grid("runs-grid", columns(), rows, picks=True, height=table_height(len(rows))),
+        meanings(*MEANINGS),
+        html.Div(ladder_part(recordings), id="ladder"),
+    ]  # fmt: skip
+
+
+def table_height(rows: int) -> int:
+    """Pixels of the table: all of a few runs, a window over many."""
+    return 34 + 30 * min(rows, 16) + 18
+
+
+def ladder_part(recordings: Sequence[Recording]) -> html.Section | None:
+    """The ladder with its sentence and its table twin; None before any run has a rate."""
+    known = [r for r in recordings if r.row.tokens_per_s]
+    if not known:
+        return None
+    rows = sorted(known, key=lambda r: -(r.row.tokens_per_s or 0))
+    sentence = ladder_sentence(recordings)
+    return html.Section(
+        [
+            html.H2("Rates and ceilings", id="h-ladder"),
+            html.P([sentence, " ", html.A("ceilings", href="/glossary#def-launch-ceiling",
+                                          className="def")]),
+            fragment(ladder(recordings, sentence)),
+            html.Details(
+                [
+                    html.Summary("data: rates and ceilings"),
+                    html.Div(_ladder_table(rows), className="frame", tabIndex="0", role="region",
+                             **{"aria-label": "rates and ceilings"}),
+                ],
+                className="twin",
+            ),
+        ],
+        id="ladder-part",
+        className="part",
+        **{"aria-labelledby": "h-ladder"},
+    )  # fmt: skip
+
+
+def _ladder_table(rows: Sequence[Recording]) -> html.Table:
+    head = ("run", "measured, tok/s", "launch ceiling, tok/s", "bandwidth ceiling, tok/s", "binds")
+    return html.Table(
+        [
+            html.Thead(html.Tr([html.Th(text, scope="col", className="n" if 0 < i < 4 else "")
+                                for i, text in enumerate(head)])),
+            html.Tbody(
+                [
+                    html.Tr(
+                        [
+                            html.Td(html.A(r.row.name, href=run_url(r.id))),
+                            html.Td(_digits(r.row.tokens_per_s), className="n"),
+                            html.Td(_digits(r.row.launch_ceiling), className="n"),
+                            html.Td(_digits(r.row.bandwidth_ceiling), className="n"),
+                            html.Td(r.row.binding or units.MISSING),
+                        ]
+                    )
+                    for r in rows
+                ]
+            ),
+        ],
+        className="data",
+    )  # fmt: skip
+
+
+def _nothing(library: Library) -> html.Div:
+    watched = ", ".join(short_path(path) for path in library.paths)
+    return html.Div(
+        [
+            html.H1("No run here yet."),
+            html.P(f"Looked in {watched}. New traces and run folders appear by themselves."),
+            html.P(["Record one: ", html.Code("gaptrace collect SCRIPT.py")]),
+            html.P(progress_words(library), className="soft"),
+        ],
+        className="state waiting",
+    )
