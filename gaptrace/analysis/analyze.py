@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gaptrace.analysis.ceilings import (
+    FROM_SHAPES,
     NS,
     Ceilings,
+    StepBytes,
     StepModel,
     WhatIf,
     ceilings,
@@ -70,7 +75,9 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         host = host_detail(trace, device, steps, threads)
     quality = assess(trace, device, steps)
     head = headline(steps, quality, manifest)
-    limits = _ceilings(trace, steps, quality, head, options, manifest, peak, peak_source)
+    limits = _ceilings(trace, steps, quality, head, kernels, options, manifest, peak, peak_source)
+    if quality.withholds("host_dispatch"):
+        host = replace(host, cost_per_launch_ns=None)
     analysis = Analysis(
         trace=trace,
         manifest=manifest,
@@ -139,11 +146,19 @@ def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | Non
 _ENGINE_PROCESSES = (("sglang", "SGLang"), ("vllm", "vLLM"), ("trtllm", "TensorRT-LLM"))
 
 
+_ENGINE_PACKAGES = (("sglang/", "SGLang"), ("vllm/", "vLLM"), ("tensorrt_llm/", "TensorRT-LLM"))
+
+
 def _engine(trace: Trace, steps: Steps | None) -> str | None:
     """The serving engine by its process names, else by the format of its step labels."""
     names = " ".join(trace.process_names.values()).lower()
     for part, engine in _ENGINE_PROCESSES:
         if part in names:
+            return engine
+    frames = np.zeros(len(trace.names), np.bool_)
+    frames[trace.name[trace.py.rows]] = True
+    for part, engine in _ENGINE_PACKAGES:
+        if any(part in trace.names[int(code)] for code in np.flatnonzero(frames)):
             return engine
     labels = steps.marks.label if steps else ()
     return next((label.engine for label in labels if label.engine), None)
@@ -154,6 +169,7 @@ def _ceilings(
     steps: Steps | None,
     quality: Quality,
     head: Headline,
+    kernels: KernelTable,
     options: Options,
     manifest: Manifest,
     peak: float | None,
@@ -171,15 +187,31 @@ def _ceilings(
         # measurements (or profiling slowed one), and the step is the tighter bound.
         dispatch, source = step, "unprofiled step, its upper bound"
     hidden = quality.withholds("ceilings")
+    moved = step_bytes(trace, None if hidden else steps, options, manifest)
+    if peak and _partial(moved, kernels.busy_ns_by_class.get("gemm", 0.0), peak, head):
+        moved = replace(moved, weight_bytes=None, weights=None, weight_source=PARTIAL)
     return ceilings(
         tokens=head.tokens_per_step or 1,
         host_dispatch_ns=None if hidden else dispatch,
         host_dispatch_source=source,
         measured_tokens_per_s=head.rate.tokens_per_s,
-        moved=step_bytes(trace, None if hidden else steps, options, manifest),
+        moved=moved,
         peak_bandwidth=peak,
         peak_source=peak_source,
     )
+
+
+# Where reading the weights that shapes show takes less than this share of the time in matrix
+# products, most products recorded no usable shape.
+PARTIAL_SHARE = 0.02
+PARTIAL = "shapes cover only part of the matrix products"
+
+
+def _partial(moved: StepBytes, gemm_ns_per_token: float, peak: float, head: Headline) -> bool:
+    if moved.weight_source != FROM_SHAPES or not moved.weight_bytes:
+        return False
+    reading_ns = moved.weight_bytes * NS / peak
+    return reading_ns < PARTIAL_SHARE * gemm_ns_per_token * (head.tokens_per_step or 1)
 
 
 def _what_ifs(

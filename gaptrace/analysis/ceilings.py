@@ -21,6 +21,7 @@ from gaptrace.knowledge.devices import Device as KnownDevice
 from gaptrace.trace import Trace
 
 NS = 1e9
+FROM_SHAPES = "shapes of matrix products"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def step_bytes(
     elif options.weight_bytes is not None:
         weight_bytes, source = options.weight_bytes, "--weight-bytes"
     elif from_shapes:
-        weight_bytes, source = from_shapes[0], "shapes of matrix products"
+        weight_bytes, source = from_shapes[0], FROM_SHAPES
     else:
         weight_bytes, source = None, None
     if weights is None and weight_bytes is not None:

@@ -135,9 +135,8 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
         rate=_rate(
             None
             if quality.withholds("rate", "per_token")
-            else spread(
-                steps.tokens[counted] * 1e9 / np.maximum(steps.period_ns[counted], 1)
-            ).median,
+            # The inverse of the median time per token, so that rate and step time agree.
+            else 1e9 / (per_token["period_ns"].median or np.inf),
             per_step["period_ns"].median,
             busy,
             manifest,

@@ -35,7 +35,18 @@ IMPLAUSIBLE_SHARE, IMPLAUSIBLE_NS = 0.5, 1_000_000_000
 FAR_AWAY_NS = 600 * 1_000_000_000
 BACKWARD = re.compile(r"autograd::engine::evaluate_function|\w+Backward\d*$")
 # Repairs of the loader after which single figures can still be right.
-HARMLESS_REPAIRS = frozenset({"nan", "trailing_comma", "bad_utf8", "control_characters", "bom"})
+HARMLESS_REPAIRS = frozenset(
+    {
+        "nan_values",
+        "trailing_comma",
+        "missing_comma",
+        "bad_utf8",
+        "control_characters",
+        "bad_backslash",
+        "log_lines",
+        "text_after_end",
+    }
+)
 
 
 @dataclass(frozen=True)

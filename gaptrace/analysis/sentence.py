@@ -23,6 +23,10 @@ CAUSE_WORDS = {
     "python": "Python between ops",
     "profiler": "the profiler itself",
 }
+# Repairs after which missing GPU work is the file's fault.
+DAMAGE = frozenset(
+    {"truncated", "truncated_gzip", "corrupt_gzip", "given_up", "dropped_events", "log_lines"}
+)
 # The host can do nothing about these.
 NOT_HOST = frozenset({"graph_node", "device_wait", "unattributed"})
 
@@ -30,6 +34,9 @@ NOT_HOST = frozenset({"graph_node", "device_wait", "unattributed"})
 def sentence(analysis: Analysis) -> str:
     """Rate, step time, idle share and largest cause; or why there is no such sentence."""
     if analysis.device is None:
+        damage = next((p.text for p in analysis.trace.problems if p.id in DAMAGE), None)
+        if damage:
+            return f"No GPU work is left in what could be read of this file: {damage}."
         return "No GPU work was recorded, so there is nothing to measure."
     head, rate = analysis.headline, analysis.headline.rate
     period = head.steps["period_ns"].median
@@ -54,8 +61,10 @@ def sentence(analysis: Analysis) -> str:
     causes = {k: v for k, v in head.idle_by_cause_ns.items() if v}
     if not causes or share == 0:
         return text + "."
-    largest = max(causes, key=lambda name: causes[name])
-    amount = units.time(causes[largest])
+    largest = max(causes, key=lambda name: causes[name] or 0)
+    # Causes are as traced, and profiling stretches them: no gain is larger than the idle time.
+    idle_per_token = share / (head.tokens_per_step or 1)
+    amount = units.time(min(causes[largest] or 0, idle_per_token))
     text += f"; largest cause: {CAUSE_WORDS[largest]}, "
     if largest in NOT_HOST:
         return text + f"{amount}/token."

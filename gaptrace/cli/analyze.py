@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaptrace.cli.gating import finish_analyze, gate_options
+from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options
 from gaptrace.cli.options import analysis_options, options_from, read_run, read_trace
 from gaptrace.cli.output import (
     Result,
@@ -38,6 +38,7 @@ def analyze(paths: tuple[str, ...], **values: Any) -> int:
     with several modes shows them side by side.
     """
     check_kinds(values["out"])
+    analyze_gates(values)  # A misspelt gate is refused before any work is done.
     options = options_from(values)
     results = [_result(path, options, use_cache=not values["no_cache"]) for path in paths]
     if values["json_"]:

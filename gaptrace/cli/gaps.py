@@ -11,6 +11,7 @@ import click
 
 from gaptrace.cli.options import analysis_options, options_from, read_trace
 from gaptrace.cli.output import wants_color
+from gaptrace.errors import GaptraceError
 
 SHOWN = 30
 
@@ -33,6 +34,8 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
 
     trace = read_trace(path, use_cache=not values["no_cache"])
     analysis = analyze(trace, options_from(values))
+    if analysis.device is None:
+        raise GaptraceError(analysis.sentence, f"gaptrace analyze {path} says what was found")
     if form is None:
         click.echo(gap_table(analysis, top, color=wants_color("auto")))
         return 0

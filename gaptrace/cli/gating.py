@@ -159,6 +159,8 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
         return 1
     verdicts = {analysis.quality.verdict for analysis in found}
     strict = values["strict"] and (verdicts != {"ok"} or unjudged(gates))
+    if strict:
+        click.echo("gaptrace: --strict: not every trace is ok and every gate judged", err=True)
     return 2 if verdicts == {"refused"} or strict else 0
 
 

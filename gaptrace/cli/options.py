@@ -82,7 +82,22 @@ def read_trace(path: str, *, use_cache: bool) -> Trace:
     """The trace at a path, with progress on a terminal and the cache for large files."""
     from gaptrace.load import load
 
+    if path != "-" and os.path.isdir(path):
+        return _only_cell(path)
     return load(path, progress=_progress(path), cache=_cache_folder(path) if use_cache else None)
+
+
+def _only_cell(path: str) -> Trace:
+    """The trace of a run folder that holds just one recording."""
+    from gaptrace.load.runfolder import read_run_folder
+
+    cells = [cell for cell in read_run_folder(path).cells if cell.trace_path is not None]
+    if len(cells) != 1:
+        raise OptionError(
+            f"{path} holds {len(cells)} recordings, and this command takes one",
+            "name one of " + ", ".join(str(cell.path) for cell in cells[:4]) if cells else "",
+        )
+    return cells[0].load()
 
 
 def _cache_folder(path: str) -> Path | None:

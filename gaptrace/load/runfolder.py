@@ -94,13 +94,23 @@ def read_run_folder(path: str | Path) -> RunFolder:
     if not found:
         raise NotATraceError(
             f"{folder} is a folder without recorded runs",
-            "name a trace file, or a folder that `gaptrace collect` wrote",
+            _inside(folder),
         )
     cells = [_cell(manifest) for manifest in found]
     order = {mode: i for i, mode in enumerate(MODES)}
     cells.sort(key=lambda cell: (order.get(cell.mode, len(order)), cell.mode, cell.repeat))
     name = next((str(c.manifest["name"]) for c in cells if c.manifest.get("name")), folder.name)
     return RunFolder(folder, name, tuple(cells))
+
+
+def _inside(folder: Path) -> str:
+    """What to name instead: runs and traces that lie in a folder."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    names = [p.name for p in found if is_run_folder(p) or p.name.endswith((".json", ".json.gz"))]
+    if not names:
+        return "name a trace file, or a folder that `gaptrace collect` wrote"
+    more = ", ..." if len(names) > 6 else ""
+    return f"name what is in it: {', '.join(names[:6])}{more}"
 
 
 def _manifests(folder: Path) -> list[Path]:

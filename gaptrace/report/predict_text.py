@@ -55,6 +55,7 @@ def help_section(prediction: Prediction, *, color: bool) -> str:
         return ""
     known = [c.tokens_per_s for c in prediction.square.values() if c.tokens_per_s]
     best = max(known, default=0.0)
+    tokens = prediction.subject.tokens_per_step or 1
     rows, notes = [], []
     for mode, title in TITLES.items():
         cell = prediction.square[mode]
@@ -68,9 +69,9 @@ def help_section(prediction: Prediction, *, color: bool) -> str:
                     cell.known,
                     ink.strong(rate) if cell.tokens_per_s == best else rate,
                     units.time_value(cell.ns_per_token, "µs"),
-                    _ends(cell.range_ns),
-                    units.count(cell.kernels),
-                    units.count(cell.launches),
+                    _ends(_over(cell.range_ns, tokens)),
+                    units.count(None if cell.kernels is None else cell.kernels / tokens),
+                    units.count(None if cell.launches is None else cell.launches / tokens),
                 ]
             )
         if cell.note:
@@ -82,6 +83,11 @@ def help_section(prediction: Prediction, *, color: bool) -> str:
     header = ["What would help", "", "tok/s", "µs/token", "range", "kernels", "launches"]
     body = table(header, rows, left=2)
     return "\n".join([body, *dict.fromkeys(notes)])
+
+
+def _over(ends: tuple[float, float] | None, tokens: float) -> tuple[float, float] | None:
+    """A step's range per token."""
+    return None if ends is None else (ends[0] / tokens, ends[1] / tokens)
 
 
 def sentence(prediction: Prediction) -> str:

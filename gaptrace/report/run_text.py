@@ -18,6 +18,7 @@ def run_report(run: RunAnalysis, *, color: bool) -> str:
         wrapped(ink.strong(_sentence(run)), WIDTH),
         _facts(run),
         _modes(run),
+        _findings(run),
         help_section(predict_run(run), color=color),
         _notes(run),
         _next(run, ink),
@@ -39,8 +40,11 @@ def _sentence(run: RunAnalysis) -> str:
         f"{units.time(times[best])} per step"
     )
     base = "eager" if "eager" in times else next(iter(times))
+    if len(times) == 1:
+        return f"{run.name}: only {best} could be measured: {text.split(' at ', 1)[1]}."
     if base == best:
-        return text + "."
+        worst = max(times, key=lambda mode: times[mode])
+        return f"{text}; {worst} is {units.digits(times[worst] / times[best], 2)} times slower."
     return f"{text}, {units.digits(times[base] / times[best], 2)} times as fast as {base}."
 
 
@@ -91,6 +95,20 @@ def _row(run: RunAnalysis, mode: str, analysis: Analysis) -> list[str]:
         units.time(analysis.ceilings.host_dispatch_ns),
         analysis.ceilings.binding or units.MISSING,
     ]
+
+
+def _findings(run: RunAnalysis) -> str:
+    """The largest finding of each mode."""
+    lines = []
+    for mode in run.modes:
+        analysis = run.representative(mode)
+        if analysis is None or not analysis.findings:
+            continue
+        top = analysis.findings[0]
+        gain = top.ceiling_ns_per_token
+        text = f", up to {units.time(gain)}/token" if gain > 0 else ""
+        lines.append(wrapped(f"{mode}: {top.id} {top.title}{text}", WIDTH, indent="  "))
+    return "\n".join(["largest finding of each mode", *lines]) if lines else ""
 
 
 def _notes(run: RunAnalysis) -> str:

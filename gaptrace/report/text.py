@@ -124,14 +124,19 @@ def _bars(analysis: Analysis, ink: Ink) -> str:
         idle = head.per_token["idle_ns"].median
         if not causes and idle:
             parts.append(Part(palette.CAUSES["unattributed"], idle, "idle, causes withheld"))
-        lines.append(f"GPU, one token: {units.time(sum(part.value for part in parts))}")
+        lines.append(
+            f"GPU, one token, medians of its parts: {units.time(sum(part.value for part in parts))}"
+        )
         lines += bar(parts, WIDTH, ink)
     host = {k: v for k, v in head.host_time_ns.items() if v}
     if host and max(host.values()) > 0:
         parts = [
             Part(look, host[name], look.word) for name, look in palette.HOST.items() if name in host
         ]
-        lines.append(f"host, one token: {units.time(sum(part.value for part in parts))}")
+        lines.append(
+            "host, one token, medians of its parts: "
+            f"{units.time(sum(part.value for part in parts))}"
+        )
         lines += bar(parts, WIDTH, ink)
     return "\n".join(lines)
 
@@ -142,6 +147,8 @@ def _ceilings(analysis: Analysis) -> str:
         return ""
     moved = c.step_bytes
     lines = ["ceilings"]
+    if c.launch_tokens_per_s is None:
+        lines.append("  launch     withheld with the host dispatch time, see above")
     if c.launch_tokens_per_s is not None:
         lines.append(
             f"  launch     {units.rate(c.launch_tokens_per_s)}  "
@@ -154,6 +161,8 @@ def _ceilings(analysis: Analysis) -> str:
             f"({units.size(moved.weight_bytes)} weights{cache}; "
             f"{units.bandwidth(c.peak_bandwidth)}, {c.peak_source})"
         )
+    elif moved.weight_bytes is None and moved.weight_source:
+        lines.append(f"  bandwidth  unknown: {moved.weight_source} (--weight-bytes)")
     elif moved.weight_bytes is None:
         lines.append(
             "  bandwidth  unknown: no shapes recorded (record_shapes=True, --weight-bytes)"

@@ -196,6 +196,14 @@ def memory_lines(page: Any, running: Served, navigations: int) -> list[Line]:
     ]
 
 
+def say(lines: list[Line]) -> list[Line]:
+    """Print each figure with its limit."""
+    for what, value, limit, unit in lines:
+        sign = "ok  " if value <= limit else "MISS"
+        print(f"{sign} {what}: {value:.1f} {unit} (limit {limit:g} {unit})", flush=True)
+    return lines
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run everything and print one line a figure."""
     from playwright.sync_api import sync_playwright
@@ -212,13 +220,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             big = running.ids()["big"]
             browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             page = browser.new_page(viewport={"width": 1440, "height": 900})
-            lines = server_lines(running, big) + browser_lines(page, running, big)
+            lines = say(server_lines(running, big)) + say(browser_lines(page, running, big))
             if chosen.navigations:
-                lines += memory_lines(page, running, chosen.navigations)
+                lines += say(memory_lines(page, running, chosen.navigations))
             browser.close()
-    for what, value, limit, unit in lines:
-        sign = "ok  " if value <= limit else "MISS"
-        print(f"{sign} {what}: {value:.1f} {unit} (limit {limit:g} {unit})")
     print(json.dumps({what: round(value, 2) for what, value, _, _ in lines}))
     return 0 if all(value <= limit for _, value, limit, _ in lines) else 1
 
