@@ -18,7 +18,7 @@ from gaptrace.analysis.predict.constants import GraphModel
 from gaptrace.analysis.predict.nodes import kind_of, pairs_of
 from gaptrace.analysis.predict.result import CompiledStep, Doubt, Loss, Variant
 
-# Host time per launch, compiled over eager, was 0.87 to 1.15 on the models that were measured;
+# Host time per launch, compiled over eager, was 0.87 to 1.15 on four warm recordings;
 # what Python between ops and guards cost differs more than that from program to program.
 HOST_RANGE = (0.5, 1.4)
 # A profiled host is slower, by up to five times in a first step: from there the way down is long.
