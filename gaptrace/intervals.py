@@ -15,6 +15,10 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 
+# Beyond this nesting a pass per level costs more than pointer jumping.
+DEEP = 64
+
+
 class Intervals(NamedTuple):
     """A list of intervals as two arrays of one length."""
 
@@ -169,17 +173,24 @@ def innermost(start: Ints, end: Ints) -> Segments:
     if index.size == 0:
         none = np.empty(0, np.int64)
         return Segments(none, none, none)
-    index = index[np.lexsort((index, -end[index], start[index]))]
-    s, e = start[index], end[index]
+    s = start[index]
+    if not (s[1:] > s[:-1]).all():
+        # Files are mostly in order of start already; only then is sorting worth its time.
+        index = index[np.lexsort((index, -end[index], s))]
+        s = start[index]
+    e = end[index]
+    nested = _nested(s, e)
+    if nested is not None:
+        return Segments(nested.start, nested.end, index[nested.owner])
     edges = distinct(np.concatenate((s, e)))
     at = edges[:-1]
     owner = np.searchsorted(s, at, side="right").astype(np.int64) - 1
     up = previous_greater(e)
     active = np.flatnonzero(e[owner] <= at)
     while active.size:
-        owner[active] = up[owner[active]]
-        active = active[owner[active] >= 0]
-        active = active[e[owner[active]] <= at[active]]
+        candidate = up[owner[active]]
+        owner[active] = candidate
+        active = active[(candidate >= 0) & (e[candidate] <= at[active])]
     covered = owner >= 0
     at, until, owner = at[covered], edges[1:][covered], owner[covered]
     opens = np.flatnonzero(
@@ -187,3 +198,31 @@ def innermost(start: Ints, end: Ints) -> Segments:
     )
     closes = np.concatenate((opens[1:] - 1, [at.size - 1]))
     return Segments(at[opens], until[closes], index[owner[opens]])
+
+
+def _nested(start: Ints, end: Ints) -> Segments | None:
+    """The innermost segments of intervals sorted by start that nest properly; None if some cross.
+
+    One pass over the boundaries in time order: after each of them the innermost interval is the
+    one that started last at the depth then reached. It is checked that every end closes the
+    interval that was innermost before it; where that fails the intervals cross.
+    """
+    count = start.size
+    order = np.argsort(np.concatenate((end, start)), kind="stable")
+    opens = order >= count
+    who = np.where(opens, order - count, order)
+    depth = np.cumsum(np.where(opens, 1, -1))
+    deepest = int(depth.max())
+    if deepest > DEEP:
+        return None
+    owner = np.full(2 * count, -1, np.int64)
+    for level in range(1, deepest + 1):
+        at = np.flatnonzero(depth == level)
+        owner[at] = np.maximum.accumulate(np.where(opens[at], who[at], -1))
+    closes = np.flatnonzero(~opens)
+    if closes[0] == 0 or (owner[closes - 1] != who[closes]).any():
+        return None
+    time = np.where(opens, start[who], end[who])
+    length = np.diff(time)
+    keep = np.flatnonzero((length > 0) & (owner[:-1] >= 0))
+    return Segments(time[keep], time[keep + 1], owner[keep])
