@@ -94,9 +94,12 @@ SEEN = """
   watcher.observe(document, {childList: true, subtree: true});
 """
 FRAMES = """async () => {
-  const view = gaptrace.pages.find(p => p.current).current(), times = [], [from, to] = view.view();
-  const span = to - from, middle = (from + to) / 2;
+  const view = gaptrace.pages.find(p => p.current).current(), times = [];
+  view.fit();
   const frame = () => new Promise(done => requestAnimationFrame(done));
+  await frame();
+  const [from, to] = view.view();
+  const span = to - from, middle = (from + to) / 2;
   for (let i = 0; i < 60; i++) {
     const half = span / 2 * Math.pow(.93, i), at = middle + (i % 7 - 3) * span * .002;
     const began = performance.now();
@@ -107,8 +110,10 @@ FRAMES = """async () => {
   }
   return times;
 }"""
-DRAW = """() => {
+DRAW = """async () => {
   const view = gaptrace.pages.find(p => p.current).current(), real = window.requestAnimationFrame;
+  view.fit();
+  await new Promise(done => real(() => real(done)));
   const [from, to] = view.view(), span = to - from, times = [];
   let paint = null;
   window.requestAnimationFrame = act => { paint = act; return 1; };
