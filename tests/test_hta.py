@@ -27,7 +27,13 @@ def test_idle_and_kernels_agree_with_hta(path: Path, monkeypatch: pytest.MonkeyP
     from hta.common.trace import Trace as HtaTrace
 
     trace = HtaTrace(trace_files={0: os.fspath(path)}, trace_dir="")
-    trace.parse_traces(use_multiprocessing=False)
+    try:
+        trace.parse_traces(use_multiprocessing=False)
+    except TypeError as error:
+        # HTA 0.5.0 under pandas 3 puts row numbers into a column that it narrowed to int8 before.
+        if "for dtype 'int8'" not in str(error) or path.parent.name == "sample_traces":
+            raise
+        pytest.skip(f"HTA cannot read this trace here: {error}")
     table = trace.get_trace(0)
     names = trace.symbol_table.get_sym_table()
     device_rows = table[table["stream"].ge(0) & table["cat"].map(lambda c: names[c] in GPU)]
