@@ -44,11 +44,12 @@ def test_generate_with_a_dynamic_cache(bench):
     assert run["step"]["prefill_calls_seen"] == 2
     assert run["step"]["decode_steps_seen"] == 2 * 39  # the prefill gives the first token
     steady = run["steadiness"]
-    assert "past_key_values.layers[0].keys" in steady["moved"]
-    assert "past_key_values.layers[0].keys" in steady["grew"]
+    # The argument's own name differs between versions of transformers.
+    keys = next(name for name in steady["moved"] if name.endswith(".layers[0].keys"))
+    assert keys in steady["grew"]
     rows = {row["name"]: row for row in steady["inputs"]}
     assert rows["input_ids"]["kind"] == "direct"
-    assert rows["past_key_values.layers[0].keys"]["shape_first"] == [1, 1, 8, 16]
+    assert rows[keys]["shape_first"] == [1, 1, 8, 16]
     # Keys and values of two layers in bf16, as long as they were when the profiler came.
     assert run["bytes"]["kv_read_per_step"] % (2 * 2 * 16 * 2) == 0
     assert run["bytes"]["kv_read_per_step"] > 2 * 2 * 16 * 2 * 8
