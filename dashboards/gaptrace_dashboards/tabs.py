@@ -24,7 +24,7 @@ from gaptrace_dashboards.figures import chart, what_if_figure
 from gaptrace_dashboards.fragments import fragment, meanings, sections
 from gaptrace_dashboards.fusion_tab import fusion_tab
 from gaptrace_dashboards.grids import Column, counted, filled, grid
-from gaptrace_dashboards.what_if import Change, asked_words, model, sentence, step_model
+from gaptrace_dashboards.what_if import Change, asked_words, model, sentence
 
 
 def tab_content(
@@ -194,7 +194,7 @@ def _absent(what: str, text: str) -> html.Div:
 
 
 def _what_if(analysis: Analysis) -> list[Any]:
-    step = step_model(analysis)
+    step = analysis.step_model
     if step is None:
         return [
             _absent(
@@ -270,7 +270,7 @@ def what_if_answer(
     analysis: Analysis, bits: Any, bandwidth: Any, host: Any, clicks: int | None
 ) -> tuple[Any, str, str]:
     """The figure, the sentence, and whether capture is on (`true`, `false`) for what is asked."""
-    step = step_model(analysis)
+    step = analysis.step_model
     assert step is not None
     change = Change(
         bits=_number(bits, step.bits),

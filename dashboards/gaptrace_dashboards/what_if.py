@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from gaptrace import units
 from gaptrace.analysis.ceilings import NS, StepModel
-from gaptrace.analysis.result import Analysis
-from gaptrace.knowledge.devices import graph_constants
 
 
 @dataclass(frozen=True)
@@ -33,35 +31,6 @@ class Modelled:
     def binding(self) -> str:
         """The slower side."""
         return "host" if self.host_ns > self.busy_ns else "GPU"
-
-
-def step_model(analysis: Analysis) -> StepModel | None:
-    """The model of an analysis's median step, None where a figure it needs is withheld."""
-    head, limits = analysis.headline, analysis.ceilings
-    busy, host = head.steps["busy_ns"].median, limits.host_dispatch_ns
-    period = head.rate.unprofiled_step_ns or head.steps["period_ns"].median
-    if busy is None or host is None or period is None:
-        return None
-    if analysis.quality.withholds("ceilings", "kernels"):
-        return None
-    tokens = head.tokens_per_step or 1
-    gpu = analysis.source.gpu
-    graph = graph_constants(gpu) if gpu else None
-    captured = (head.captured_share or 0) > 0.5
-    moved, peak = limits.step_bytes, limits.peak_bandwidth
-    weights_ns = moved.weight_bytes * NS / peak if moved.weight_bytes and peak else None
-    return StepModel(
-        step_ns=period,
-        host_ns=host,
-        busy_ns=busy,
-        gemm_ns=analysis.kernels.busy_ns_by_class.get("gemm", 0.0) * tokens,
-        tokens=tokens,
-        kernels=head.steps["kernels"].median or 0,
-        bits=limits.bits,
-        weights_ns=weights_ns,
-        replay_ns=graph.replay_ns if graph and not captured else None,
-        node_ns=graph.kernel_ns if graph and not captured else None,
-    )
 
 
 def model(step: StepModel, change: Change) -> Modelled:

@@ -14,13 +14,13 @@ from gaptrace.analysis.ceilings import (
     Ceilings,
     StepBytes,
     StepModel,
-    WhatIf,
     ceilings,
     peak_bandwidth,
     step_bytes,
 )
 from gaptrace.analysis.devices import Device, devices
 from gaptrace.analysis.findings import find
+from gaptrace.analysis.gemm import Products, matrix_products
 from gaptrace.analysis.headline import Headline, headline
 from gaptrace.analysis.hosttime import host_clock
 from gaptrace.analysis.kernels import KernelTable, kernel_table
@@ -60,6 +60,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     gpu = _gpu_name(trace, device, manifest)
     known = find_device(gpu) if gpu else None
     peak, peak_source = peak_bandwidth(known, options, manifest)
+    products = matrix_products(trace)
     steps = None
     kernels, host = NO_KERNELS, NO_HOST
     if device is not None:
@@ -71,11 +72,13 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
             tokens_per_step=options.tokens_per_step,
             manifest_tokens=manifest.tokens,
         )
-        kernels = kernel_table(trace, device, steps, threads, peak)
+        kernels = kernel_table(trace, device, steps, threads, products, peak)
         host = host_detail(trace, device, steps, threads)
     quality = assess(trace, device, steps)
     head = headline(steps, quality, manifest)
-    limits = _ceilings(trace, steps, quality, head, kernels, options, manifest, peak, peak_source)
+    limits = _ceilings(
+        trace, steps, quality, head, kernels, products, options, manifest, peak, peak_source
+    )
     if quality.withholds("host_dispatch"):
         host = replace(host, cost_per_launch_ns=None)
     analysis = Analysis(
@@ -90,7 +93,10 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         kernels=kernels,
         host=host,
         ceilings=limits,
-        what_ifs=_what_ifs(head, kernels, limits, quality, graph_constants(gpu) if gpu else None),
+        step_model=_step_model(
+            head, kernels, limits, quality, graph_constants(gpu) if gpu else None
+        ),
+        products=products,
         power=power_of(manifest),
         threads=threads,
     )
@@ -170,6 +176,7 @@ def _ceilings(
     quality: Quality,
     head: Headline,
     kernels: KernelTable,
+    products: Products,
     options: Options,
     manifest: Manifest,
     peak: float | None,
@@ -187,7 +194,7 @@ def _ceilings(
         # measurements (or profiling slowed one), and the step is the tighter bound.
         dispatch, source = step, "unprofiled step, its upper bound"
     hidden = quality.withholds("ceilings")
-    moved = step_bytes(trace, None if hidden else steps, options, manifest)
+    moved = step_bytes(trace, None if hidden else steps, products, options, manifest)
     if peak and _partial(moved, kernels.busy_ns_by_class.get("gemm", 0.0), peak, head):
         moved = replace(moved, weight_bytes=None, weights=None, weight_source=PARTIAL)
     return ceilings(
@@ -214,18 +221,18 @@ def _partial(moved: StepBytes, gemm_ns_per_token: float, peak: float, head: Head
     return reading_ns < PARTIAL_SHARE * gemm_ns_per_token * (head.tokens_per_step or 1)
 
 
-def _what_ifs(
+def _step_model(
     head: Headline,
     kernels: KernelTable,
     limits: Ceilings,
     quality: Quality,
     graph: GraphConstants | None,
-) -> tuple[WhatIf, ...]:
+) -> StepModel | None:
     busy = head.steps["busy_ns"].median
     period = head.rate.unprofiled_step_ns or head.steps["period_ns"].median
     host = limits.host_dispatch_ns
     if busy is None or period is None or host is None or quality.withholds("ceilings", "kernels"):
-        return ()
+        return None
     tokens = head.tokens_per_step or 1
     captured = (head.captured_share or 0) > 0.5
     moved, peak = limits.step_bytes, limits.peak_bandwidth
@@ -244,7 +251,4 @@ def _what_ifs(
         weights_ns=weights_ns,
         replay_ns=graph.replay_ns if graph and not captured else None,
         node_ns=graph.kernel_ns if graph and not captured else None,
-    ).what_ifs()
-
-
-__all__ = ["NS", "analyze"]
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaptrace.analysis.gemm import gemm_rows
+from gaptrace.analysis.gemm import Products
 from gaptrace.analysis.options import Options
 from gaptrace.analysis.runinfo import Manifest
 from gaptrace.analysis.stats import nearest_rank
@@ -61,23 +61,21 @@ class Ceilings:
     peak_source: str | None
 
 
-def weights_from_shapes(trace: Trace, steps: Steps) -> tuple[int, float] | None:
+def weights_from_shapes(trace: Trace, steps: Steps, products: Products) -> tuple[int, float] | None:
     """Weight bytes and weight count of one step, from matrix product shapes; the median step.
 
     Each call's weight operand counts once per call; a step that reads a weight twice reads it
     twice. None where no shapes were recorded for any counted step.
     """
-    rows, weights = gemm_rows(trace)
+    rows = products.rows
     if rows.size == 0 or not steps.counted.any():
         return None
     step = np.searchsorted(steps.host_start, trace.start[rows], side="right") - 1
     inside = (step >= 0) & (trace.start[rows] < steps.host_end[np.maximum(step, 0)])
     if not inside.any():
         return None
-    sizes = np.array([weight.bytes for weight in weights], np.int64)
-    counts = np.array([weight.count for weight in weights], np.int64)
-    per_step = np.bincount(step[inside], weights=sizes[inside], minlength=len(steps))
-    count = np.bincount(step[inside], weights=counts[inside], minlength=len(steps))
+    per_step = np.bincount(step[inside], weights=products.bytes[inside], minlength=len(steps))
+    count = np.bincount(step[inside], weights=products.count[inside], minlength=len(steps))
     chosen = np.sort(per_step[steps.counted])
     if chosen.size == 0 or chosen[-1] == 0:
         return None
@@ -87,10 +85,14 @@ def weights_from_shapes(trace: Trace, steps: Steps) -> tuple[int, float] | None:
 
 
 def step_bytes(
-    trace: Trace, steps: Steps | None, options: Options, manifest: Manifest
+    trace: Trace,
+    steps: Steps | None,
+    products: Products,
+    options: Options,
+    manifest: Manifest,
 ) -> StepBytes:
     """What one step must read, from the manifest, else the options, else the shapes."""
-    from_shapes = weights_from_shapes(trace, steps) if steps is not None else None
+    from_shapes = weights_from_shapes(trace, steps, products) if steps is not None else None
     weights = from_shapes[1] if from_shapes else None
     if manifest.weight_bytes is not None:
         weight_bytes: int | None = manifest.weight_bytes

@@ -58,13 +58,6 @@ class Weight:
     moved: int
 
 
-@dataclass(frozen=True, eq=False)
-class GemmTraffic:
-    """Per GPU op the bytes its matrix product must move (weights, input, output); 0 if unknown."""
-
-    bytes: Ints
-
-
 def is_gemm_op(name: str) -> bool:
     """Whether the op multiplies an activation by a 2-D weight."""
     return _FAMILY.fullmatch(name) is not None
@@ -111,23 +104,36 @@ def _bits(shape: OpShape, at: int) -> int | None:
     return int(prod(shape.dims[at]) * item)
 
 
-def gemm_rows(trace: Trace) -> tuple[Ints, list[Weight]]:
-    """Rows of matrix products with known weights, nested calls once, and their weights."""
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Every matrix product with a known weight operand, nested calls once; one entry per call.
+
+    rows: event rows, ascending. bytes: of the weights as stored. count: number of weights. moved:
+    bytes the product must move in all (weights, input, output), 0 where the input is unknown.
+    """
+
+    rows: Ints
+    bytes: Ints
+    count: Ints
+    moved: Ints
+
+
+def matrix_products(trace: Trace) -> Products:
+    """The matrix products of a trace, from the recorded shapes."""
     rows = trace.op.rows
     shaped = np.flatnonzero(trace.op.shape >= 0)
     shaped = shaped[names_where(trace, trace.name[rows[shaped]], is_gemm_op)]
     shaped = shaped[_leaves(trace, rows[shaped])]
     known: dict[tuple[int, int], Weight | None] = {}
-    keep, weights = [], []
+    found = []
     for index in shaped:
         key = (int(trace.name[rows[index]]), int(trace.op.shape[index]))
         if key not in known:
             known[key] = weight_of(trace.names[key[0]], trace.shapes[key[1]])
         weight = known[key]
         if weight is not None:
-            keep.append(int(rows[index]))
-            weights.append(weight)
-    return np.array(keep, np.int64), weights
+            found.append((int(rows[index]), weight.bytes, weight.count, weight.moved))
+    return Products(*np.array(sorted(found), np.int64).reshape(-1, 4).T)
 
 
 def _leaves(trace: Trace, rows: Ints) -> np.ndarray:
@@ -142,10 +148,8 @@ def _leaves(trace: Trace, rows: Ints) -> np.ndarray:
     return ~inner
 
 
-def gemm_traffic(trace: Trace, op: Ints) -> GemmTraffic:
-    """Bytes moved by the matrix product that each GPU op belongs to (`op`: innermost op rows)."""
-    rows, weights = gemm_rows(trace)
+def gemm_traffic(trace: Trace, products: Products, op: Ints) -> Ints:
+    """Bytes that the matrix product of each GPU op must move, by its innermost op row; else 0."""
     moved = np.zeros(len(trace) + 1, np.int64)
-    if rows.size:
-        moved[rows] = [weight.moved for weight in weights]
-    return GemmTraffic(moved[op])
+    moved[products.rows] = products.moved
+    return moved[op]

@@ -9,7 +9,7 @@ import numpy as np
 
 from gaptrace.analysis.attribution import Origin, origins
 from gaptrace.analysis.devices import Device
-from gaptrace.analysis.gemm import GemmTraffic, gemm_traffic
+from gaptrace.analysis.gemm import Products, gemm_traffic
 from gaptrace.analysis.stats import nearest_rank
 from gaptrace.analysis.steps import Steps
 from gaptrace.analysis.threads import Activity
@@ -79,6 +79,7 @@ def kernel_table(
     device: Device,
     steps: Steps,
     threads: Mapping[int, Activity],
+    products: Products,
     peak_bandwidth: float | None,
 ) -> KernelTable:
     """The kernels of the counted steps of a device."""
@@ -89,7 +90,7 @@ def kernel_table(
     if inside is None or not inside.any() or tokens == 0:
         return KernelTable((), dict.fromkeys(OP_CLASSES, 0.0), 0.0, tokens)
     origin = origins(trace, links, threads)
-    traffic = gemm_traffic(trace, origin.op)
+    traffic = gemm_traffic(trace, products, origin.op)
     dur = links.end - links.start
     total = int(dur[inside].sum())
     index = np.flatnonzero(inside)
@@ -149,7 +150,7 @@ def _row(
     trace: Trace,
     device: Device,
     origin: Origin,
-    traffic: GemmTraffic,
+    traffic: Ints,
     index: Ints,
     dur: Ints,
     total: int,
@@ -161,7 +162,7 @@ def _row(
     kind = classify(name)
     copies = links.cat[index[0]] != Cat.KERNEL
     own = dur[index]
-    moved = traffic.bytes[index]
+    moved = traffic[index]
     usable = (moved > 0) & (own > 0) & (kind.op_class == "gemm")
     speed = None
     if usable.any():

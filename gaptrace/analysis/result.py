@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from gaptrace.analysis.ceilings import Ceilings, WhatIf
+from gaptrace.analysis.ceilings import Ceilings, StepModel, WhatIf
 from gaptrace.analysis.devices import Device
+from gaptrace.analysis.gemm import Products
 from gaptrace.analysis.headline import Headline
 from gaptrace.analysis.kernels import KernelTable
 from gaptrace.analysis.ops import HostDetail
@@ -46,7 +47,8 @@ class SourceFacts:
 class Analysis:
     """One analysed recording. Frames are built when asked for; arrays are shared, not copied.
 
-    device: the device that step figures are for, None where no GPU op was recorded.
+    device: the device that step figures are for, None where no GPU op was recorded. step_model:
+    None where a figure that it needs is withheld.
     """
 
     trace: Trace
@@ -60,10 +62,16 @@ class Analysis:
     kernels: KernelTable
     host: HostDetail
     ceilings: Ceilings
-    what_ifs: tuple[WhatIf, ...]
+    step_model: StepModel | None
+    products: Products
     power: Power | None
     threads: Mapping[int, Activity]
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def what_ifs(self) -> tuple[WhatIf, ...]:
+        """The step under one change at a time; empty without a step model."""
+        return () if self.step_model is None else self.step_model.what_ifs()
 
     @cached_property
     def steps(self) -> pd.DataFrame:

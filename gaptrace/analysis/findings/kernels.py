@@ -10,7 +10,6 @@ from gaptrace import intervals as iv
 from gaptrace import units
 from gaptrace.analysis.findings.evidence import op_evidence
 from gaptrace.analysis.findings.rule import Claim, Finding, Needs, rule
-from gaptrace.analysis.gemm import gemm_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,14 +38,11 @@ def below_roofline(view: View) -> Iterator[Claim]:
     peak = view.analysis.ceilings.peak_bandwidth
     if peak is None or view.busy is None:
         return
-    rows, weights = gemm_rows(view.trace)
-    bound = np.array([w.moved > 0 and w.bytes >= WEIGHT_SHARE * w.moved for w in weights], np.bool_)
-    rows = rows[bound] if rows.size else rows
+    products = view.analysis.products
+    bound = (products.moved > 0) & (products.bytes >= WEIGHT_SHARE * products.moved)
+    rows, moved = products.rows[bound], products.moved[bound]
     if rows.size == 0:
         return
-    moved = np.array([w.moved for w, ok in zip(weights, bound, strict=True) if ok], np.int64)
-    order = np.argsort(rows)
-    rows, moved = rows[order], moved[order]
     links = view.device.links
     own = np.flatnonzero((view.op_class == "gemm") & (view.op_step >= 0) & (view.launching_op >= 0))
     at = np.searchsorted(rows, view.launching_op[own])
