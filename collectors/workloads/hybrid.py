@@ -87,15 +87,12 @@ def state_of(cache: StaticCache) -> list[Tensor]:
     return found
 
 
-def build():
-    args = parse()
-    where = "cuda" if torch.cuda.is_available() else "cpu"
-    config = configuration(args)
-    model = make(config, where)
+def cached_step(model, config, batch: int, where: str):
+    """A greedy step over a static cache behind a short prompt, the cache, and its live state."""
     cache = StaticCache(config=config, max_cache_len=MAX_LEN)
-    token = torch.zeros(args.batch, 1, dtype=torch.long, device=where)
+    token = torch.zeros(batch, 1, dtype=torch.long, device=where)
     with torch.no_grad():
-        prompt = torch.arange(1, PROMPT + 1, device=where).repeat(args.batch, 1)
+        prompt = torch.arange(1, PROMPT + 1, device=where).repeat(batch, 1)
         model(input_ids=prompt, past_key_values=cache, use_cache=True)
     live = state_of(cache)
     saved = [tensor.clone() for tensor in live]
@@ -111,13 +108,21 @@ def build():
         for tensor, before in zip(live, saved, strict=True):
             tensor.copy_(before)
 
+    step.model = model
+    step.reset = reset
+    return step, cache, live
+
+
+def build():
+    args = parse()
+    where = "cuda" if torch.cuda.is_available() else "cpu"
+    config = configuration(args)
+    step, cache, live = cached_step(make(config, where), config, args.batch, where)
     keys = [t for layer in cache.layers for t in map(vars(layer).get, ("keys", "values"))]
     keys = [tensor for tensor in keys if tensor is not None]
     recurrent = [tensor for tensor in live if tensor.numel() > 1]
-    step.model = model
     step.batch = args.batch
     step.kv_bytes = sum(t.numel() * t.element_size() for t in (*keys, *recurrent))
-    step.reset = reset
     step.label = f"hybrid gated delta rule and attention, {config.num_hidden_layers} layers"
     return step
 

@@ -9,9 +9,8 @@ import argparse
 
 import torch
 from decoder import randomize, run
-from hybrid import MAX_LEN, PROMPT, state_of
-from torch import Tensor
-from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM, StaticCache
+from hybrid import cached_step
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 
 def parse() -> argparse.Namespace:
@@ -47,25 +46,7 @@ def build():
     with torch.device(where):
         model = Qwen3MoeForCausalLM(config).to(torch.bfloat16).eval()
     randomize(model)
-    cache = StaticCache(config=config, max_cache_len=MAX_LEN)
-    token = torch.zeros(args.batch, 1, dtype=torch.long, device=where)
-    with torch.no_grad():
-        prompt = torch.arange(1, PROMPT + 1, device=where).repeat(args.batch, 1)
-        model(input_ids=prompt, past_key_values=cache, use_cache=True)
-    live = state_of(cache)
-    saved = [tensor.clone() for tensor in live]
-
-    @torch.no_grad()
-    def step() -> Tensor:
-        logits = model(input_ids=token, past_key_values=cache, use_cache=True).logits
-        token.copy_(logits[:, -1:].argmax(dim=-1))
-        return logits
-
-    def reset() -> None:
-        token.zero_()
-        for tensor, before in zip(live, saved, strict=True):
-            tensor.copy_(before)
-
+    step, _, _ = cached_step(model, config, args.batch, where)
     experts = sum(
         p.numel() * p.element_size() for n, p in model.named_parameters() if "experts" in n
     )
@@ -73,10 +54,8 @@ def build():
     # One step reads the experts that its tokens were routed to, at most top-k for each.
     used = min(config.num_experts, config.num_experts_per_tok * args.batch)
     embedding = model.model.embed_tokens.weight
-    step.model = model
     step.batch = args.batch
     step.weight_bytes = rest - embedding.numel() * 2 + experts * used // config.num_experts
-    step.reset = reset
     step.label = f"mixture of experts, {config.num_hidden_layers} layers"
     return step
 
