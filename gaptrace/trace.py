@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -222,10 +223,29 @@ class Trace:
         return self.start + self.dur
 
     def rows_of(self, *cats: Cat) -> Ints:
-        """Rows of the given kinds, in file order."""
-        chosen = np.zeros(len(Cat), np.bool_)
-        chosen[list(cats)] = True
-        return np.flatnonzero(chosen[self.cat])
+        """Rows of the given kinds, in file order; looked for once and kept."""
+        rows = self._rows.get(cats)
+        if rows is None:
+            chosen = np.zeros(len(Cat), np.bool_)
+            chosen[list(cats)] = True
+            rows = self._rows[cats] = np.flatnonzero(chosen[self.cat])
+            rows.flags.writeable = False
+        return rows
+
+    @cached_property
+    def _rows(self) -> dict[tuple[Cat, ...], Ints]:
+        return {}
+
+    def names_of(self, *cats: Cat) -> Ints:
+        """Codes of the names that events of the given kinds have, ascending."""
+        return np.flatnonzero(self._named[list(cats)].any(axis=0))
+
+    @cached_property
+    def _named(self) -> npt.NDArray[np.bool_]:
+        """For each kind and name whether an event has both."""
+        table = np.zeros((len(Cat), len(self.names)), np.bool_)
+        table[self.cat, self.name] = True
+        return table
 
     def name_of(self, row: int) -> str:
         """The event's name as recorded."""

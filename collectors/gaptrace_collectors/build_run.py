@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
+import os
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +14,8 @@ from torch import nn
 from gaptrace_collectors.failure import Failure, ModeFailureError, RecorderError
 from gaptrace_collectors.manifest import CellInfo, StepFacts
 from gaptrace_collectors.modes import step_runner
-from gaptrace_collectors.recorder import Recorder
+from gaptrace_collectors.points import Point
+from gaptrace_collectors.recorder import Recorder, View
 from gaptrace_collectors.steadiness import Observation
 from gaptrace_collectors.tensors import reachable
 
@@ -60,10 +63,22 @@ class _StepSubject:
     def __init__(self, step: Callable[[], Any]) -> None:
         self._step = step
         self._reset: Callable[[], Any] | None = getattr(step, "reset", None)
+        self._seek: Callable[[int], Any] | None = getattr(step, "seek", None)
 
     @property
     def can_reset(self) -> bool:
         return self._reset is not None
+
+    @property
+    def can_seek(self) -> bool:
+        return self._seek is not None
+
+    def seek(self, length: int) -> None:
+        assert self._seek is not None
+        self._seek(length)
+
+    def kv_bytes(self) -> int | None:
+        return _whole(self._step, "kv_bytes")
 
     def observation(self) -> Observation:
         return Observation(self._step, "step")
@@ -78,19 +93,10 @@ class _StepSubject:
 
 def step_facts(step: Callable[[], Any]) -> StepFacts:
     """What the step's attributes say about it. Raises RecorderError where one makes no sense."""
-
-    def whole(name: str) -> int | None:
-        value = getattr(step, name, None)
-        if value is None:
-            return None
-        if not isinstance(value, int) or value < 0:
-            raise RecorderError(f"step.{name} must be a whole number, not {value!r}")
-        return value
-
     model = getattr(step, "model", None)
     if model is not None and not isinstance(model, nn.Module):
         raise RecorderError(f"step.model must be an nn.Module, not {type(model).__name__}")
-    tokens, batch = whole("tokens"), whole("batch")
+    tokens, batch = _whole(step, "tokens"), _whole(step, "batch")
     source = "step.tokens" if tokens else "step.batch" if batch else "assumed"
     label = getattr(step, "label", None)
     return StepFacts(
@@ -101,9 +107,33 @@ def step_facts(step: Callable[[], Any]) -> StepFacts:
         call="build()",
         label=None if label is None else str(label),
         model=model,
-        weight_bytes=whole("weight_bytes"),
-        kv_bytes=whole("kv_bytes"),
+        weight_bytes=_whole(step, "weight_bytes"),
+        kv_bytes=_whole(step, "kv_bytes"),
     )
+
+
+def _whole(step: Callable[[], Any], name: str) -> int | None:
+    """A whole number that is an attribute of the step, or that such a function returns."""
+    value = getattr(step, name, None)
+    if callable(value):
+        value = value()
+    if value is None:
+        return None
+    if not isinstance(value, int) or value < 0:
+        raise RecorderError(f"step.{name} must be a whole number, not {value!r}")
+    return value
+
+
+def call_build(build: Callable[..., Any], batch: int | None, *, in_arguments: bool) -> Any:
+    """The step of `build()`, at a batch size where a sweep asks for one. Raises RecorderError."""
+    if batch is None or in_arguments:
+        return build()
+    if "batch" not in inspect.signature(build).parameters:
+        raise RecorderError(
+            "the workload takes no batch size",
+            "write {batch} where its argument goes, or let it define build(batch=...)",
+        )
+    return build(batch=batch)
 
 
 class BuildRun:
@@ -113,9 +143,28 @@ class BuildRun:
         self.step = StepFacts()
         self.recorder: Recorder | None = None
         self.notes: list[str] = []
+        self.views = [View(info.folder)]
         self._info = info
         self._device = device
         self._outputs = outputs
+
+    def _views(self, step: Callable[[], Any]) -> list[View]:
+        """One view per bucket, else one. Raises RecorderError."""
+        info = self._info
+        if not info.options.buckets:
+            return self.views
+        if not all(callable(getattr(step, name, None)) for name in ("seek", "pad_to")):
+            raise RecorderError(
+                "--buckets: the step cannot be padded",
+                "give it step.seek(n) and step.pad_to(n), see collectors/README.md",
+            )
+        self.views = [
+            View(os.path.join(info.folder, Point(None, size).folder), size)
+            for size in info.options.buckets
+        ]
+        for view in self.views:
+            os.makedirs(view.folder, exist_ok=True)
+        return self.views
 
     def run(self, step: Any) -> Failure | None:
         """Record `step`; the Failure where the mode cannot work."""
@@ -125,13 +174,22 @@ class BuildRun:
                 "use --entry script if the script's build() has another meaning",
             )
         self.step = step_facts(step)
+        wanted = self._info.batch
+        if wanted is not None and self.step.batch not in (None, wanted):
+            raise RecorderError(
+                f"batch {wanted} was asked for, the step says {self.step.batch}",
+                "build() must make a step of the batch size it is given",
+            )
         info, model = self._info, self.step.model
         held = next((tensor.device for _, tensor in reachable(step, "step")), None)
         if model is not None:
             held = next((tensor.device for tensor in model.parameters()), held)
         self._device.begin(held)
+        views = self._views(step)
         try:
-            runner = step_runner(step, model, info.mode, self._device)
+            runner = step_runner(
+                step, model, info.mode, self._device, info.options, self.step.tokens
+            )
             recorder = self.recorder = Recorder(
                 _StepSubject(step),
                 runner,
@@ -139,7 +197,7 @@ class BuildRun:
                 info.options,
                 info.plan,
                 info.mode,
-                info.folder,
+                views,
                 self._outputs,
             )
             with torch.no_grad():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,12 @@ from gaptrace_collectors.failure import (
 )
 from gaptrace_collectors.steadiness import Observation
 from gaptrace_collectors.synchronizations import Synchronizations
-from gaptrace_collectors.tensors import direct_tensors, named_arguments
+from gaptrace_collectors.tensors import direct_tensors, flat_arguments, named_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from gaptrace_collectors.buckets import Buckets
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.hygiene import Compiles
 
@@ -60,12 +62,16 @@ class Captured:
         state: Any,
         state_name: str,
         named_like: Callable[..., Any],
+        buckets: Buckets | None = None,
     ) -> None:
         self._call = call
+        self._buckets = buckets
+        self._warm_calls: Counter[Hashable] = Counter()
+        self._pool = torch.cuda.graph_pool_handle() if buckets else None
         self._named_like = named_like
         self._device = device
         self._compiles = compiles
-        self._graphs: dict[Hashable, _Graph] = {}
+        self._graphs: dict[tuple[int | None, Hashable], _Graph] = {}
         self._side = torch.cuda.Stream(device.index)
         self._calls = 0
         self._idle_since = 0
@@ -83,25 +89,42 @@ class Captured:
 
     @property
     def ready(self) -> bool:
-        """Whether something has been captured."""
+        """Whether something has been captured; with buckets, for the current one."""
+        if self._buckets:
+            return any(key[0] == self._buckets.current for key in self._graphs)
         return bool(self._graphs)
 
+    @property
+    def graphs(self) -> int:
+        """Graphs captured so far."""
+        return len(self._graphs)
+
+    @property
+    def capture_ns(self) -> int:
+        """Host time spent on capturing so far."""
+        return self._capture_ns
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        key = _signature(args, kwargs) if args or kwargs else ()
+        signature = _signature(args, kwargs) if args or kwargs else ()
+        key = (self._buckets.current if self._buckets else None, signature)
         found = self._graphs.get(key)
         if found is not None:
-            for (_, static), (_, tensor) in zip(found.inputs, _flat(args, kwargs), strict=True):
+            for (_, static), (_, tensor) in zip(
+                found.inputs, flat_arguments(args, kwargs), strict=True
+            ):
                 if static.data_ptr() != tensor.data_ptr():
                     static.copy_(tensor, non_blocking=True)
             found.graph.replay()
             return found.out
-        if not self._graphs and not self._warm():
-            return self._warm_call(args, kwargs)
+        # Another bucket is another program, which may have to be compiled before it is captured.
+        if (self._buckets or not self._graphs) and not self._warm(key):
+            return self._warm_call(key, args, kwargs)
         return self._capture(key, args, kwargs)
 
-    def _warm(self) -> bool:
+    def _warm(self, key: Hashable) -> bool:
         """Whether capture may begin: three calls made, and the compiler quiet for as many."""
-        if self._calls < WARMUP_CALLS:
+        calls = self._warm_calls[key] if self._buckets else self._calls
+        if calls < WARMUP_CALLS:
             return False
         if self._compiles is None or self._calls - self._idle_since >= WARMUP_CALLS:
             return True
@@ -122,7 +145,7 @@ class Captured:
             ),
         )
 
-    def _warm_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _warm_call(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         named = named_arguments(self._named_like, args, kwargs)
         self.observation.note(named)
         compiled = self._compiles.count() if self._compiles else 0
@@ -137,16 +160,19 @@ class Captured:
                 out = self._call(*args, **kwargs)
         current.wait_stream(self._side)
         self._calls += 1
+        self._warm_calls[key] += 1
         if self._compiles and self._compiles.count() != compiled:
             self._idle_since = self._calls
         return out
 
-    def _capture(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _capture(
+        self, key: tuple[int | None, Hashable], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         named = named_arguments(self._named_like, args, kwargs)
         self.observation.note(named)
         self._refuse_growth()
         self._refuse_many_signatures(named)
-        flat = _flat(args, kwargs)
+        flat = flat_arguments(args, kwargs)
         on_host = [name for name, tensor in flat if tensor.device.type == "cpu"]
         static = [(name, tensor.clone()) for name, tensor in flat]
         replaced = iter([tensor for _, tensor in static])
@@ -159,7 +185,7 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         began = time.perf_counter_ns()
         try:
-            with torch.cuda.graph(graph, stream=self._side):
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._side):
                 out = self._call(*new_args, **new_kwargs)
         except RuntimeError as error:
             raise ModeFailureError(self._failure(error, on_host)) from error
@@ -190,7 +216,7 @@ class Captured:
                 for path, tensor in direct_tensors(value, name)
             }
         )
-        if len(self._graphs) < _MOST_GRAPHS:
+        if len(self._graphs) < _MOST_GRAPHS + (len(self._buckets.sizes) if self._buckets else 0):
             return
         first, last = self._signatures[0], self._signatures[-1]
         changed = [
@@ -247,15 +273,6 @@ class Captured:
             "pool_bytes": self._pool_bytes,
             "whole_step": not inputs,
         }
-
-
-def _flat(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    found: list[tuple[str, torch.Tensor]] = []
-    for n, item in enumerate(args):
-        found += direct_tensors(item, f"arg{n}")
-    for name, item in kwargs.items():
-        found += direct_tensors(item, name)
-    return found
 
 
 def _replaced(value: Any, tensors: Any) -> Any:

@@ -20,7 +20,7 @@ import torch
 
 from gaptrace_collectors import folder as files
 from gaptrace_collectors import manifest
-from gaptrace_collectors.build_run import BuildRun, defines_build, source_path
+from gaptrace_collectors.build_run import BuildRun, call_build, defines_build, source_path
 from gaptrace_collectors.device import Device
 from gaptrace_collectors.failure import (
     Evidence,
@@ -35,6 +35,7 @@ from gaptrace_collectors.manifest import CellInfo
 from gaptrace_collectors.options import Options, Target
 from gaptrace_collectors.outputs import Outputs
 from gaptrace_collectors.plan import Plan
+from gaptrace_collectors.points import BATCH, with_batch
 from gaptrace_collectors.profiling import EXECUTION_TRACE, TRACE, rewrite_trace
 from gaptrace_collectors.script_run import ScriptRun
 
@@ -101,7 +102,7 @@ class Cell:
         target = Target(
             spec["target"]["kind"],
             spec["target"]["value"],
-            tuple(spec["target"]["args"]),
+            with_batch(tuple(spec["target"]["args"]), spec["batch"]),
             tuple(spec["target"]["python"]),
         )
         entry = spec["entry"]
@@ -117,10 +118,12 @@ class Cell:
             options=Options.from_json(spec["options"]),
             plan=Plan(**spec["plan"]),
             folder=spec["folder"],
+            batch=spec["batch"],
         )
+        self._batch_in_arguments = any(BATCH in word for word in spec["target"]["args"])
         self._device = Device()
         self._outputs = Outputs(spec["scratch"], self.info.mode, self.info.repeat)
-        self._written: dict[str, Any] | None = None
+        self._written: dict[str, dict[str, Any]] = {}  # the manifests, by folder
         self._run: ScriptRun | BuildRun | None = None
 
     def run(self) -> int:
@@ -141,17 +144,22 @@ class Cell:
             build = _namespace(self.info.target, "__gaptrace__").get("build")
             if build is None:
                 raise RecorderError(f"{self.info.target.value} defines no build()")
-            self._done(run.run(build()))
+            step = call_build(build, self.info.batch, in_arguments=self._batch_in_arguments)
+            self._done(run.run(step))
         return ended
 
     def _run_script(self) -> _UserCode:
+        if self.info.batch is not None and not self._batch_in_arguments:
+            raise RecorderError(
+                "the workload takes no batch size", "write {batch} where its argument goes"
+            )
         run = self._run = ScriptRun(self.info, self._device, self._outputs, self._done)
         run.install()
         with _UserCode() as ended:
             _namespace(self.info.target, "__main__")
         run.discovery.remove()
         recorder = run.recorder
-        if self._written is not None or ended.error is not None:
+        if self._written or ended.error is not None:
             return ended
         if recorder is not None and recorder.timed_after_enough:
             recorder.finish_timing()
@@ -180,22 +188,21 @@ class Cell:
     def _write(self, status: str, failure: Failure | None) -> None:
         run = self._run
         assert run is not None
-        recorder = run.recorder
-        made = manifest.build(
-            self.info, self._device, run.step, recorder, failure, status, run.notes
-        )
-        trace = os.path.join(self.info.folder, TRACE)
-        if made["profiled"] and os.path.exists(trace):
-            made["profiled"]["trace_bytes"] = os.path.getsize(trace)
-        self._written = made
+        for view in run.views:
+            made = manifest.build(
+                self.info, self._device, run.step, run.recorder, view, failure, status, run.notes
+            )
+            trace = os.path.join(view.folder, TRACE)
+            if made["profiled"] and os.path.exists(trace):
+                made["profiled"]["trace_bytes"] = os.path.getsize(trace)
+            self._written[view.folder] = made
         self._save()
 
     def _save(self) -> None:
-        made = self._written
-        assert made is not None
-        if self.info.options.redact:
-            made = manifest.redact(made, self.info.target)
-        files.write_json(os.path.join(self.info.folder, RUN), made)
+        for folder, made in self._written.items():
+            if self.info.options.redact:
+                made = manifest.redact(made, self.info.target)
+            files.write_json(os.path.join(folder, RUN), made)
 
     def _note_end(self, ended: _UserCode) -> None:
         """Put the script's end into the manifest, and show its traceback as Python would."""
@@ -205,25 +212,23 @@ class Cell:
             traceback.print_exception(type(error), error, shown)
         run = self._run
         assert run is not None
-        if self._written is None and error is not None and run.recorder is not None:
+        if not self._written and error is not None and run.recorder is not None:
             enough = run.recorder.timed_after_enough
             run.recorder.finish_timing()
             if enough:  # the script fell over behind everything that was to be measured
                 self._done(None)
-        if self._written is None and error is not None:
+        if not self._written and error is not None:
             failure = Failure(
                 "script_error",
                 f"the script raised before the recording was complete: {first_line(error)}",
                 (Evidence(type(error).__name__, place_of_error(error)),),
             )
             self._write("script_failed", failure)
-        if self._written is None:
-            return
-        script = self._written["script"]
-        script["exit_code"] = None if ended.stopped else ended.code
-        script["error"] = None if error is None else first_line(error)
-        self._written["step"]["decode_steps_seen"] = run.step.decode_steps_seen
-        self._written["step"]["prefill_calls_seen"] = run.step.prefill_calls_seen
+        for made in self._written.values():
+            made["script"]["exit_code"] = None if ended.stopped else ended.code
+            made["script"]["error"] = None if error is None else first_line(error)
+            made["step"]["decode_steps_seen"] = run.step.decode_steps_seen
+            made["step"]["prefill_calls_seen"] = run.step.prefill_calls_seen
         self._save()
         if self.info.options.redact:
             self._redact_files()
@@ -232,10 +237,11 @@ class Cell:
         from gaptrace_collectors.facts import personal_texts
 
         texts = personal_texts(manifest.script_dir(self.info.target))
-        for name in (TRACE, EXECUTION_TRACE):
-            path = os.path.join(self.info.folder, name)
-            if os.path.exists(path):
-                rewrite_trace(path, texts)
+        for folder in self._written:
+            for name in (TRACE, EXECUTION_TRACE):
+                path = os.path.join(folder, name)
+                if os.path.exists(path):
+                    rewrite_trace(path, texts)
 
 
 def _use_path_of(target: Target) -> None:

@@ -11,8 +11,14 @@ import sys
 from collections import Counter
 from typing import Any
 
+from gaptrace_collectors.inductor_cache import CacheWatch
+
 RECOMPILE_LIMIT = 128
 _METRICS_KEPT = 2048
+_AUTOTUNE_TIMER = re.compile(
+    r"_template_(autotuning|precompiling)$"
+    r"|CachingAutotuner\.(benchmark_all_configs|coordinate_descent_tuning|combo_)"
+)
 _GUARD_CODE = re.compile(r"\s{2,}#.*")
 
 
@@ -44,6 +50,7 @@ class Compiles:
         if limit is not None:
             limit(_METRICS_KEPT)
         self._reset_inductor()
+        self.cache = CacheWatch()
         self._first_metric = len(self._metrics())
         self._first_frames = dynamo_frames()
         self._steps: list[tuple[str, int, int]] = []  # phase, step, metrics seen after it
@@ -104,7 +111,23 @@ class Compiles:
             "recompile_count": len(recompiles),
             "graph_breaks": self._graph_breaks(),
             "inductor": _inductor_counts(counters),
+            "cache": self.cache.section(),
         }
+
+    def seconds(self) -> float:
+        """Compile seconds so far, by Dynamo's own account."""
+        found = (_seconds(metric) for metric in self._metrics()[self._first_metric :])
+        return sum(value for value in found if value is not None)
+
+    def autotune_seconds(self) -> float | None:
+        """Seconds spent on trying candidates so far, by Dynamo's own account; None if none were.
+
+        Templates for matrix products are tried while compiling, configurations of the other
+        kernels at their first call.
+        """
+        timers = getattr(self._utils, "compilation_time_metrics", {})
+        found = [sum(times) for name, times in timers.items() if _AUTOTUNE_TIMER.search(name)]
+        return round(sum(found), 3) if found else None
 
     def _graph_breaks(self) -> list[dict[str, Any]]:
         seen: Counter[tuple[str, str]] = Counter()

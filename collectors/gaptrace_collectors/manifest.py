@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import RUN_SCHEMA, facts, timing
+from gaptrace_collectors.points import Point
 from gaptrace_collectors.steadiness import launch_sequence
 from gaptrace_collectors.tensors import byte_section
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gaptrace_collectors.failure import Failure
     from gaptrace_collectors.options import Options, Target
     from gaptrace_collectors.plan import Plan
-    from gaptrace_collectors.recorder import Recorder
+    from gaptrace_collectors.recorder import Recorder, View
 
 
 _DRIFT = 1.05
@@ -54,6 +55,7 @@ class CellInfo:
     options: Options
     plan: Plan
     folder: str
+    batch: int | None = None
     created: str = field(default_factory=facts.now)
 
 
@@ -69,15 +71,16 @@ def build(
     device: Device,
     step: StepFacts,
     recorder: Recorder | None,
+    view: View,
     failure: Failure | None,
     status: str,
     notes: list[str],
 ) -> dict[str, Any]:
-    """The whole manifest; sections that were never reached are null."""
-    found = recorder.found if recorder else {}
+    """The whole manifest of one view; sections that were never reached are null."""
+    found = (recorder.found if recorder else {}) | view.found
     before, after = found.get("before"), found.get("after")
     unprofiled = timing.unprofiled(before, after) if before else None
-    power = recorder.power if recorder else None
+    power = view.power
     driver = power.driver() if power else None
     compiled = recorder.compile_section() if recorder else None
     notes = list(notes)
@@ -96,6 +99,7 @@ def build(
         "name": info.name,
         "label": step.label or step.module,
         "mode": info.mode,
+        "point": Point(info.batch, view.length).to_json(),
         "repeat": info.repeat,
         "repeats": info.options.repeats,
         "status": status,
@@ -127,16 +131,18 @@ def build(
         "issue_ns": found.get("issue_ns"),
         "issue": found.get("issue"),
         "profiled": found.get("profiled"),
-        "bytes": _bytes(step, recorder),
+        "bytes": _bytes(step, recorder, found),
         "memory": _memory(device, found),
         "device": device.facts() | {"driver": driver} | found.get("measured", _UNMEASURED),
         "power": power.section() if power else {"note": "no GPU"},
         "versions": facts.versions(driver),
         "env": facts.environment(),
         "host": facts.host(),
+        "startup": recorder.startup_section() if recorder else None,
         "compile": compiled,
         "capture": captured.section() if captured else None,
-        "steadiness": _steadiness(info, recorder, captured),
+        **_engine_sections(recorder, view),
+        "steadiness": _steadiness(view, found, recorder, captured),
         "outputs": found.get("outputs"),
         "hooks": _hooks(found, unprofiled),
         "notes": notes,
@@ -169,14 +175,31 @@ def _used(info: CellInfo) -> dict[str, Any]:
     }
 
 
-def _bytes(step: StepFacts, recorder: Recorder | None) -> dict[str, Any]:
+def _engine_sections(recorder: Recorder | None, view: View) -> dict[str, Any]:
+    """What lies between compiled and captured: pieces, buckets, autotuning, torch's own trees."""
+    compiler = recorder.runner.compiler if recorder else None
+    autotune = compiler.autotune if compiler else None
+    sections: dict[str, Any] = {
+        "piecewise": compiler.pieces.section() if compiler and compiler.pieces else None,
+        "buckets": recorder.bucket_section(view) if recorder else None,
+        "autotune": None,
+        "cudagraph_trees": compiler.trees.section() if compiler and compiler.trees else None,
+    }
+    if compiler and autotune:
+        start = compiler.compiles.cache.section()["start"]
+        sections["autotune"] = autotune.section(compiler.compiles.autotune_seconds(), start)
+    return sections
+
+
+def _bytes(step: StepFacts, recorder: Recorder | None, found: dict[str, Any]) -> dict[str, Any]:
     caches = recorder.placed.caches() or recorder.observed.caches() if recorder else {}
     section = byte_section(step.model, caches)
     if step.weight_bytes is not None:
         section["weights_read_per_step"] = step.weight_bytes
         section["weights_source"] = "step.weight_bytes"
-    if step.kv_bytes is not None:
-        section["kv_read_per_step"] = step.kv_bytes
+    kv_bytes = found.get("kv_bytes", step.kv_bytes)
+    if kv_bytes is not None:
+        section["kv_read_per_step"] = kv_bytes
         section["kv_source"] = "step.kv_bytes"
     return section
 
@@ -200,7 +223,9 @@ def _hooks(found: dict[str, Any], unprofiled: dict[str, Any] | None) -> dict[str
     return hooks | {"share": round(hooks["cost_ns"] / unprofiled["median_ns"], 6)}
 
 
-def _steadiness(info: CellInfo, recorder: Recorder | None, captured: Any) -> dict[str, Any] | None:
+def _steadiness(
+    view: View, found: dict[str, Any], recorder: Recorder | None, captured: Any
+) -> dict[str, Any] | None:
     if recorder is None:
         return None
     observed = recorder.observed
@@ -209,9 +234,9 @@ def _steadiness(info: CellInfo, recorder: Recorder | None, captured: Any) -> dic
     section = observed.section()
     section["launch_sequence"] = None
     section["observed"] = None
-    trace = recorder.found.get("files", {}).get("trace")
+    trace = found.get("files", {}).get("trace")
     if trace:
-        sequence, seen = launch_sequence(os.path.join(info.folder, trace))
+        sequence, seen = launch_sequence(os.path.join(view.folder, trace))
         section["launch_sequence"] = sequence
         section["observed"] = seen
     section["synchronizations"] = recorder.synchronization_section()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import os
 import re
 import shutil
@@ -11,10 +12,17 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from gaptrace_collectors.points import sizes
+
 DEFAULT_MODES = ("eager", "compiled", "graph", "compiled-graph")
-ALL_MODES = (*DEFAULT_MODES, "as-is")
-COMPILING = ("compiled", "compiled-graph")
+# torch.compile's own modes, which capture through CUDA-graph trees.
+TREES = ("reduce-overhead", "max-autotune")
+ALL_MODES = (*DEFAULT_MODES, "piecewise", *TREES, "as-is")
+COMPILING = ("compiled", "compiled-graph", "piecewise", *TREES)
+# Modes in which the recorder captures the whole step itself.
 CAPTURING = ("graph", "compiled-graph")
+# A bucket must hold the profiled steps and what belongs to them.
+FEWEST_BETWEEN_BUCKETS = 16
 
 _PYTHON = re.compile(r"^(python|pypy)[\d.]*(\.exe)?$")
 
@@ -39,15 +47,22 @@ class Options:
     max_seconds: float = 120.0
     stop_when_done: bool = False
     redact: bool = False
+    split_at: tuple[str, ...] = ()
+    buckets: tuple[int, ...] = ()
+    autotune_max_batch: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The options as plain JSON values."""
-        return dataclasses.asdict(self) | {"modes": list(self.modes)}
+        lists = {name: list(getattr(self, name)) for name in _LISTS}
+        return dataclasses.asdict(self) | lists
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Options:
         """Options from what `to_json` gave."""
-        return cls(**(values | {"modes": tuple(values["modes"])}))
+        return cls(**(values | {name: tuple(values[name]) for name in _LISTS}))
+
+
+_LISTS = ("modes", "split_at", "buckets")
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,8 @@ class Request:
     name: str
     force: bool
     entry: str
+    batches: tuple[int, ...] = ()
+    cache_dir: str | None = None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,6 +117,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-seconds", type=float, default=default.max_seconds)
     add("--stop-when-done", action="store_true")
     add("--redact", action="store_true")
+    add("--batch")
+    add("--buckets")
+    add("--split-at", default="")
+    add("--autotune-max-batch", type=int)
+    add("--cache-dir")
     add("-o", "--out", default="runs")
     add("--name")
     add("--force", action="store_true")
@@ -180,9 +202,33 @@ def parse(argv: list[str]) -> Request:
     target = _target(command)
     if target.kind == "script" and not os.path.isfile(target.value):
         raise UsageError(f"there is no file {target.value}")
-    names = {field.name for field in dataclasses.fields(Options)} - {"modes"}
-    options = Options(modes=modes, **{name: getattr(args, name) for name in names})
+    batches, buckets = _sweep(args)
+    names = {field.name for field in dataclasses.fields(Options)} - set(_LISTS)
+    options = Options(
+        modes=modes,
+        split_at=tuple(word.strip() for word in args.split_at.split(",") if word.strip()),
+        buckets=buckets,
+        **{name: getattr(args, name) for name in names},
+    )
     name = args.name or target.default_name
     if os.path.basename(name) != name or name in ("", ".", ".."):
         raise UsageError(f"--name {name!r} must be a plain folder name")
-    return Request(options, target, args.out, name, args.force, args.entry)
+    return Request(options, target, args.out, name, args.force, args.entry, batches, args.cache_dir)
+
+
+def _sweep(args: argparse.Namespace) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Batch sizes and buckets. Raises UsageError."""
+    try:
+        batches = sizes(args.batch)
+        buckets = sizes(args.buckets)
+    except ValueError as error:
+        raise UsageError(f"--batch or --buckets: {error}") from error
+    for smaller, larger in itertools.pairwise((0, *buckets)):
+        if larger - smaller < FEWEST_BETWEEN_BUCKETS:
+            raise UsageError(
+                f"--buckets: {larger} is too close to {smaller};"
+                f" {FEWEST_BETWEEN_BUCKETS} lengths must lie between two buckets"
+            )
+    if args.autotune_max_batch is not None and args.autotune_max_batch < 1:
+        raise UsageError("--autotune-max-batch must be at least 1")
+    return batches, buckets

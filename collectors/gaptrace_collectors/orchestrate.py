@@ -17,6 +17,7 @@ from gaptrace_collectors import COLLECT_SCHEMA, __version__
 from gaptrace_collectors import folder as files
 from gaptrace_collectors.options import Request, UsageError, parse
 from gaptrace_collectors.plan import Plan, TooFewStepsError, fitted_plan, full_plan
+from gaptrace_collectors.points import Point
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 FAILED = 125
 INTERRUPTED = 130
 _GRACE_S = 1.0
+# `--cache-dir run`: the Inductor cache travels with the run folder.
+CACHE_IN_RUN = "run"
+CACHE_FOLDER = "inductor_cache"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -84,6 +88,9 @@ class Collection:
         self._root = os.path.join(request.out, request.name)
         self._state = _State()
         self._scratch = ""
+        self._cache_dir = request.cache_dir and os.path.abspath(request.cache_dir)
+        if request.cache_dir == CACHE_IN_RUN:
+            self._cache_dir = os.path.abspath(os.path.join(self._root, CACHE_FOLDER))
 
     def run(self) -> int:
         """Record every mode and repeat; the script's exit code, or 125."""
@@ -114,15 +121,14 @@ class Collection:
 
     def _settle(self, aside: str | None) -> None:
         recorded = any(cell["path"] for cell in self._state.cells)
-        for mode in os.listdir(self._root) if os.path.isdir(self._root) else ():
-            folder = os.path.join(self._root, mode)
-            if not os.path.isdir(folder):
-                continue
-            for name in os.listdir(folder):
-                if name.endswith(".partial"):
-                    shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-            if not os.listdir(folder):
-                os.rmdir(folder)
+        for parent, folders, _ in os.walk(self._root):
+            for name in [name for name in folders if name.endswith(".partial")]:
+                shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
+                folders.remove(name)
+        for parent, _, _ in os.walk(self._root, topdown=False):
+            own = self._cache_dir is None or not parent.startswith(self._cache_dir)
+            if own and parent != self._root and not os.listdir(parent):
+                os.rmdir(parent)
         if recorded:
             self._write_index()
             if aside:
@@ -145,6 +151,8 @@ class Collection:
                 "script": os.path.basename(target.value) if self._options.redact else target.value,
                 "modes": list(self._options.modes),
                 "repeats": self._options.repeats,
+                "batches": list(self._request.batches),
+                "buckets": list(self._options.buckets),
                 "cells": self._state.cells,
                 "exit_code": self._state.exit_code,
                 "decode_steps_available": self._state.available,
@@ -154,26 +162,33 @@ class Collection:
     # --- cells ---------------------------------------------------------------------------------
 
     def _cells(self) -> None:
+        for batch in self._request.batches or (None,):
+            self._cells_of(batch)
+            if self._state.stop:
+                return
+
+    def _cells_of(self, batch: int | None) -> None:
         # Eager first: its logits are what the other modes are compared with.
         modes = sorted(self._options.modes, key=lambda mode: mode != "eager")
         total = len(modes) * self._options.repeats
         number = 0
+        at = f" {Point(batch).folder}" if batch else ""
         for mode in modes:
             for repeat in range(1, self._options.repeats + 1):
                 number += 1
-                outcome = self._cell(mode, repeat, f"[{number}/{total}]")
+                outcome = self._cell(mode, repeat, batch, f"[{number}/{total}]{at}")
                 if self._state.stop:
                     return
                 if outcome == "self_compiled":
-                    self._as_is()
+                    self._as_is(batch)
                     return
                 if outcome == "mode_failed":
                     break  # a mode that cannot work cannot work three times
 
-    def _as_is(self) -> None:
+    def _as_is(self, batch: int | None) -> None:
         _say("the script compiles or captures by itself: recording it as-is")
         self._options = dataclasses.replace(self._options, modes=("as-is",))
-        self._cells()
+        self._cells_of(batch)
 
     def _plan(self, extra_warmup: int) -> Plan:
         if self._state.available is None:
@@ -187,16 +202,16 @@ class Collection:
                 "let it generate more tokens, or lower --warmup",
             ) from error
 
-    def _cell(self, mode: str, repeat: int, where: str) -> str:
+    def _cell(self, mode: str, repeat: int, batch: int | None, where: str) -> str:
         """Record one cell, again with a smaller plan where the script has too few steps."""
-        final = os.path.join(self._root, mode, str(repeat))
+        final = self._folder(Point(batch), mode, repeat)
         extra = 0
         while True:
             plan = self._plan(extra)
             os.makedirs(os.path.dirname(final), exist_ok=True)
             partial = files.partial_of(final)
             _say(f"{where} {mode} {repeat}")
-            code = self._process(mode, repeat, partial, plan)
+            code = self._process(mode, repeat, batch, partial, plan)
             run = files.read_json(os.path.join(partial, "run.json"))
             short = files.read_json(os.path.join(partial, "short.json"))
             if run is None and short is not None:
@@ -206,16 +221,40 @@ class Collection:
                 self._state.available = available
                 _say(f"the script makes {available} decode steps; recording with fewer timed steps")
                 continue
-            return self._close(mode, repeat, partial, final, run, code)
+            outcome = "died"
+            for point, folder in self._views(batch, partial):
+                run = files.read_json(os.path.join(folder, "run.json"))
+                outcome = self._close(mode, repeat, point, folder, run, code)
+            if os.path.isdir(partial):  # the views' common folder
+                shutil.rmtree(partial)
+                if not os.listdir(os.path.dirname(final)):
+                    os.rmdir(os.path.dirname(final))
+            return outcome
 
-    def _close(self, mode: str, repeat: int, partial: str, final: str, run: Any, code: int) -> str:
+    def _folder(self, point: Point, mode: str, repeat: int) -> str:
+        return os.path.join(self._root, point.folder, mode, str(repeat))
+
+    def _views(self, batch: int | None, partial: str) -> list[tuple[Point, str]]:
+        """The recordings that one process left: one, or one per bucket."""
+        found = [
+            (Point(batch, size), os.path.join(partial, Point(None, size).folder))
+            for size in self._options.buckets
+        ]
+        return [item for item in found if os.path.isdir(item[1])] or [(Point(batch), partial)]
+
+    def _close(
+        self, mode: str, repeat: int, point: Point, partial: str, run: Any, code: int
+    ) -> str:
         """Publish what a cell left, and note how it ended."""
-        error = files.read_json(os.path.join(partial, "error.json"))
+        final = self._folder(point, mode, repeat)
         if run is None:
+            error = None
+            for folder in (partial, os.path.dirname(partial)):
+                error = error or files.read_json(os.path.join(folder, "error.json"))
             shutil.rmtree(partial, ignore_errors=True)
             if error is not None:
                 raise CollectError(error["message"], error["hint"])
-            self._note(mode, repeat, "died", None, code, f"the process ended with {code}")
+            self._note(mode, repeat, point, "died", None, code, f"the process ended with {code}")
             self._state.exit_code = code if code else FAILED
             self._state.stop = True
             return "died"
@@ -223,10 +262,12 @@ class Collection:
         if failure is not None and failure["kind"] == "self_compiled":
             shutil.rmtree(partial, ignore_errors=True)
             return "self_compiled"
+        os.makedirs(os.path.dirname(final), exist_ok=True)
         files.publish(partial, final)
         status = str(run["status"])
         reason = failure["reason"] if failure else None
-        self._note(mode, repeat, status, f"{mode}/{repeat}", code, reason)
+        path = os.path.relpath(final, self._root).replace(os.sep, "/")
+        self._note(mode, repeat, point, status, path, code, reason)
         if reason:
             _say(f"  {mode}: {reason}")
         if code and not self._state.exit_code:
@@ -239,6 +280,7 @@ class Collection:
         self,
         mode: str,
         repeat: int,
+        point: Point,
         status: str,
         path: str | None,
         code: int,
@@ -248,6 +290,7 @@ class Collection:
             {
                 "mode": mode,
                 "repeat": repeat,
+                "point": point.to_json(),
                 "status": status,
                 "path": path,
                 "exit_code": code,
@@ -255,9 +298,11 @@ class Collection:
             }
         )
 
-    def _process(self, mode: str, repeat: int, partial: str, plan: Plan) -> int:
+    def _process(self, mode: str, repeat: int, batch: int | None, partial: str, plan: Plan) -> int:
         """Run one cell to its end; its exit code, 128 + n for signal n."""
         target = self._request.target
+        # Outputs are compared between the modes of one batch size.
+        scratch = os.path.join(self._scratch, Point(batch).folder)
         spec = {
             "name": self._request.name,
             "mode": mode,
@@ -267,12 +312,14 @@ class Collection:
             "options": self._options.to_json(),
             "plan": dataclasses.asdict(plan),
             "folder": os.path.abspath(partial),
-            "scratch": self._scratch,
+            "batch": batch,
+            "scratch": scratch,
         }
-        spec_path = os.path.join(self._scratch, f"{mode}-{repeat}.json")
+        os.makedirs(scratch, exist_ok=True)
+        spec_path = os.path.join(scratch, f"{mode}-{repeat}.json")
         files.write_json(spec_path, spec)
         command = [*target.python, os.path.join(_HERE, "__main__.py"), "--cell", spec_path]
-        with subprocess.Popen(command, env=_environment()) as process:
+        with subprocess.Popen(command, env=_environment(self._cache_dir)) as process:
             try:
                 code = process.wait()
             except BaseException:
@@ -286,6 +333,7 @@ class Collection:
 
     def _summary(self) -> None:
         rows = []
+        wide = max((len(cell["path"] or "") for cell in self._state.cells), default=0) + 2
         for cell in self._state.cells:
             if not cell["path"]:
                 continue
@@ -294,9 +342,9 @@ class Collection:
             median = unprofiled.get("median_ns")
             if median:
                 rate = run["step"]["tokens"] * 1e9 / median
-                rows.append(f"  {cell['path']:<20} {median / 1e6:9.3f} ms  {rate:10.1f} tok/s")
+                rows.append(f"  {cell['path']:<{wide}} {median / 1e6:9.3f} ms  {rate:10.1f} tok/s")
             else:
-                rows.append(f"  {cell['path']:<20} {cell['status']}: {cell['reason']}")
+                rows.append(f"  {cell['path']:<{wide}} {cell['status']}: {cell['reason']}")
         if not rows:
             return
         _say("unprofiled step, median:")
@@ -307,9 +355,10 @@ class Collection:
         _say(f"next: gaptrace compare {self._root}")
 
 
-def _environment() -> dict[str, str]:
+def _environment(cache_dir: str | None) -> dict[str, str]:
     # Kineto's own progress lines would end up in the script's output.
-    return {"KINETO_LOG_LEVEL": "99", **os.environ}
+    own = {"TORCHINDUCTOR_CACHE_DIR": cache_dir} if cache_dir else {}
+    return {"KINETO_LOG_LEVEL": "99", **os.environ, **own}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

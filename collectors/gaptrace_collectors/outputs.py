@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from gaptrace_collectors.options import COMPILING
+
 # Relative L2 distance of whole logit vectors. bf16 keeps 8 bits: reordered sums through many
 # layers differ by about a percent; a stale input differs by tens of percent.
 TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 3e-2, "bfloat16": 6e-2}
@@ -55,7 +57,8 @@ class Outputs:
         if self._mode == "eager" and self._repeat == 1:
             return _section("reference", steps=len(self._logits))
         verdict = self._against("eager", first_counted)
-        if self._mode == "compiled-graph" and verdict["status"] in ("not compared", "different"):
+        compiled = self._mode in COMPILING and self._mode != "compiled"
+        if compiled and verdict["status"] in ("not compared", "different"):
             second = self._against("compiled", first_counted)
             if second["status"] != "not compared":
                 return second

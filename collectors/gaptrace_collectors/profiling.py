@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -60,7 +61,9 @@ class ProfilerSession:
 
     def prepare(self) -> None:
         """Load and initialise the profiler; the next step warms it up."""
-        self._profile.prepare_trace()
+        with warnings.catch_warnings():  # that it keeps one trace at a time, which is meant
+            warnings.filterwarnings("ignore", "Warning: Profiler clears events")
+            self._profile.prepare_trace()
 
     def start(self) -> None:
         """Begin recording."""

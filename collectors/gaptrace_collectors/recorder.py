@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gaptrace_collectors import timing
+from gaptrace_collectors.buckets import medians_by_bucket
 from gaptrace_collectors.decode_call import tokens_of
 from gaptrace_collectors.failure import Evidence, Failure, ModeFailureError
 from gaptrace_collectors.hygiene import dynamo_frames
@@ -25,12 +27,15 @@ from gaptrace_collectors.tensors import named_arguments
 from gaptrace_collectors.timing import StepClock
 
 if TYPE_CHECKING:
+    from gaptrace_collectors.buckets import Buckets
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.outputs import Outputs
     from gaptrace_collectors.steadiness import Observation
 
 Handler = Callable[[Runner, tuple[Any, ...], dict[str, Any]], Any]
 _MOST_EXTRA_WARMUP = 24
+_MOST_PREPARING = 32
+_STEADY_CALLS = 3
 
 
 class Subject(Protocol):
@@ -51,14 +56,38 @@ class Subject(Protocol):
     def reset(self) -> None:
         """Back to the first token, where the step offers it."""
 
+    @property
+    def can_seek(self) -> bool:
+        """Whether `seek` does anything."""
+
+    def seek(self, length: int) -> None:
+        """Go to where the next step has this length, where the step offers it."""
+
+    def kv_bytes(self) -> int | None:
+        """Bytes of KV cache that the step reads as it is now, where the step says so."""
+
 
 def plain(runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run the step and nothing else."""
     return runner(*args, **kwargs)
 
 
+@dataclass
+class View:
+    """What is measured and written as one recording: everything, or the steps of one bucket."""
+
+    folder: str
+    length: int | None = None
+    found: dict[str, Any] = field(default_factory=dict)
+    power: PowerMeter | None = None
+
+
 class Recorder:
-    """Drives one recording; `found` collects the sections of run.json as they become known."""
+    """Drives one process's recordings.
+
+    `found` collects the sections of run.json that all its views share, each view's own `found` the
+    rest.
+    """
 
     def __init__(
         self,
@@ -68,7 +97,7 @@ class Recorder:
         options: Options,
         plan: Plan,
         mode: str,
-        folder: str,
+        views: list[View],
         outputs: Outputs,
     ) -> None:
         self.subject = subject
@@ -77,28 +106,32 @@ class Recorder:
         self.options = options
         self.plan = plan
         self.mode = mode
-        self.folder = folder
+        self.views = views
         self.found: dict[str, Any] = {}
         self.step = 0
         self._before_check = 0
         self.observed = subject.observation()
         self.placed = subject.observation()
-        self.power = PowerMeter(device.index) if device.accelerated else None
+        for view in views:
+            view.power = PowerMeter(device.index) if device.accelerated else None
         self.on_check_done: Callable[[], None] = lambda: None
         self._outputs = outputs
         self._sync = Synchronizations()
         self._clock: StepClock | None = None
+        self._clocked: list[int | None] = []  # the bucket of each timed step
+        self._view = views[0]
         self._interrupted = False
         self._returned_ns = 0
         self._warm_history: list[dict[str, Any]] = []
         self._idle_since = 0
         self._compiled_before_measuring = 0
+        self._met: set[int | None] = set()
         self._phase = "check"
 
     @property
     def profiled(self) -> bool:
         """Whether the trace has been written."""
-        return "files" in self.found
+        return "files" in self.views[-1].found
 
     @property
     def timed_after_enough(self) -> bool:
@@ -118,6 +151,7 @@ class Recorder:
 
     def phases(self) -> Iterator[Handler]:
         """One handler per decode step; exhausted when everything has been measured."""
+        yield from self._prepare()
         yield from self._check()
         yield from self._warm_up()
         self.found["peak_before"] = self.device.peak() or {}
@@ -125,31 +159,113 @@ class Recorder:
         self.found["measured"] = self.device.measured()
         self.found["hooks"] = timing.hook_cost(self.device)
         yield from self._synchronizations()
-        self.device.reset_peak()
-        yield from self._timed("before", self.plan.timed_before)
-        self.found["peak_timed"] = self.device.peak()
-        yield from self._issue()
-        yield from self._profile()
-        for _ in range(self.plan.settle):
-            yield plain
-        yield from self._timed("after", self.plan.timed_after)
-        self.finish_timing()
+        for view in self._each_view():
+            self.device.reset_peak()
+            yield from self._timed("before", self.plan.timed_before)
+            view.found["peak_timed"] = self.device.peak()
+        for _ in self._each_view():
+            yield from self._issue()
+        for _ in self._each_view():
+            yield from self._profile()
+        for _ in self._each_view():
+            self._go_to(self.plan.settle + self.plan.timed_after)
+            for _ in range(self.plan.settle):
+                yield plain
+            yield from self._timed("after", self.plan.timed_after, go=False)
+            self.finish_timing()
+
+    def _each_view(self) -> Iterator[View]:
+        for view in self.views:
+            self._view = view
+            yield view
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        if self.runner.buckets:
+            self.runner.buckets.phase = phase
+
+    def _go_to(self, steps: int) -> int:
+        """Back to the first token, or to where `steps` steps end just below the view's bucket.
+
+        Returns how many of the steps fit into the bucket.
+        """
+        length, buckets = self._view.length, self.runner.buckets
+        if length is None or buckets is None:
+            self._restart()
+            return steps
+        below = buckets.below(length)
+        first = max(below + 1, length - steps + 1)
+        self._seek(first)
+        return min(steps, length - first + 1)
 
     # --- check and warm-up ---------------------------------------------------------------------
 
+    def _seek(self, length: int) -> None:
+        self.subject.seek(length)
+        if self.runner.buckets:
+            self.runner.buckets.next_length = length
+
+    def _restart(self) -> None:
+        """Back to the first token, where the step offers it."""
+        if self.runner.buckets and self.subject.can_seek:
+            self._seek(1)
+        self.subject.reset()
+
+    def _prepare(self) -> Iterator[Handler]:
+        """Every bucket once, the largest first, until it neither compiles nor captures any more."""
+        buckets = self.runner.buckets
+        if buckets is None or not self.subject.can_seek:
+            return
+        self._enter("prepare")
+        for size in sorted(buckets.sizes, reverse=True):
+            self.device.synchronize()
+            memory = (self.device.peak() or {}).get("reserved")
+            compiled, captured = self._compile_seconds(), self.runner.capture_ns() or 0
+            began, calls, quiet = time.perf_counter_ns(), 0, 0
+            enough = 1 if self.mode == "eager" else _STEADY_CALLS
+            while quiet < enough and calls < _MOST_PREPARING:
+                self._seek(size)
+                yield self._warmed
+                calls += 1
+                last = self._warm_history[-1]
+                pending = self.runner.captured is not None and not self.runner.captured.ready
+                quiet = 0 if last["compiles"] or last["captures"] or pending else quiet + 1
+            self.device.synchronize()
+            reserved = (self.device.peak() or {}).get("reserved")
+            buckets.prepared.append(
+                {
+                    "size": size,
+                    "prepare_ns": time.perf_counter_ns() - began,
+                    "first_call_ns": self._warm_history[-calls]["host_ns"],
+                    "compile_seconds": round(self._compile_seconds() - compiled, 3),
+                    "capture_ns": (self.runner.capture_ns() or 0) - captured,
+                    "memory_bytes": None if reserved is None else reserved - (memory or 0),
+                    "calls": calls,
+                }
+            )
+        self._restart()
+        self._before_check = self.step
+
+    def _compile_seconds(self) -> float:
+        return self.runner.compiles.seconds() if self.runner.compiles else 0.0
+
     def _check(self) -> Iterator[Handler]:
+        self._enter("check")
+        if self.runner.buckets:
+            # What the padded modes are compared with is not padded.
+            self.runner.buckets.exact = self.mode == "eager"
         captured = self.runner.captured
         if captured is not None and self.subject.can_reset:
             # Compare from the first token on, all of it replayed.
-            while not captured.ready:
+            while not captured.graphs:
                 yield self._warmed
-            self.subject.reset()
+            self._restart()
             self._before_check = self.step
         for _ in range(self.plan.check):
             yield self._checked
         self.on_check_done()
         self._judge_outputs()
-        self.subject.reset()
+        self._restart()
 
     def _checked(self, runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         named = named_arguments(self.subject.named_like(), args, kwargs)
@@ -192,6 +308,7 @@ class Recorder:
     def _warmed(self, runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         compiles = runner.compiles
         before = compiles.count() if compiles else 0
+        graphs = runner.captures()
         began = time.perf_counter_ns()
         out = runner(*args, **kwargs)
         took = time.perf_counter_ns() - began
@@ -201,15 +318,19 @@ class Recorder:
             compiles.after_step("warm-up", self.step)
         if new:
             self._idle_since = self.step
-        self._warm_history.append({"step": self.step, "host_ns": took, "compiles": new})
+        entry = {"step": self.step, "host_ns": took, "compiles": new}
+        self._warm_history.append(entry | {"captures": runner.captures() - graphs})
         return out
 
     def _warm_up(self) -> Iterator[Handler]:
-        self._phase = "warm-up"
+        self._enter("warm-up")
+        if self.runner.buckets:
+            self.runner.buckets.exact = False
         began = time.monotonic()
         compiling = self.runner.compiles is not None
-        most = self.plan.warmup + (_MOST_EXTRA_WARMUP if compiling else 0)
-        while self.step < self.plan.warmup or (
+        first = self._before_check
+        most = first + self.plan.warmup + (_MOST_EXTRA_WARMUP if compiling else 0)
+        while self.step - first < self.plan.warmup or (
             compiling and self.step - self._idle_since < IDLE_STEPS
         ):
             if self.step >= most or time.monotonic() - began > self.options.max_seconds:
@@ -217,7 +338,7 @@ class Recorder:
             yield self._warmed
         if self.runner.compiles:
             self._compiled_before_measuring = self.runner.compiles.count()
-        if self.runner.captured is not None and not self.runner.captured.ready:
+        if self.runner.captured is not None and not self.runner.captured.graphs:
             raise ModeFailureError(self.runner.captured.never_steady())
 
     def _synchronizations(self) -> Iterator[Handler]:
@@ -230,36 +351,62 @@ class Recorder:
 
     # --- measuring -----------------------------------------------------------------------------
 
-    def _timed(self, phase: str, periods: int) -> Iterator[Handler]:
-        self.subject.reset()
-        self._phase = f"timed {phase}"
+    def _timed(self, phase: str, periods: int, *, go: bool = True) -> Iterator[Handler]:
+        self._enter(f"timed {phase}")
+        view, buckets = self._view, self.runner.buckets
+        if go:
+            periods = self._go_to(periods)
+        elif view.length is not None and buckets is not None:
+            periods = min(periods, view.length - buckets.length)
         limit = self.options.max_seconds * 1e9
         clock = self._clock = StepClock(self.device, periods)
+        self._clocked = []
         self.device.synchronize()
-        if self.power:
-            self.power.start(phase)
+        if view.power:
+            view.power.start(phase)
         while True:
             clock.stamp()
             if clock.periods >= periods or (clock.periods >= 5 and clock.elapsed_ns > limit):
                 break
             yield plain
-        if self.power:
-            self.power.stop()
-        self.found[phase] = clock.samples()
+            if buckets:
+                self._note_bucket(buckets, clock)
+        if view.power:
+            view.power.stop()
+        view.found[phase] = clock.samples()
+        self._medians(phase)
+
+    def _note_bucket(self, buckets: Buckets, clock: StepClock) -> None:
+        """Remember the bucket of the step just run; in one met first, it was also prepared."""
+        new = buckets.current not in self._met
+        self._met.add(buckets.current)
+        if new and not self.subject.can_seek:
+            clock.interrupt()
+        self._clocked.append(buckets.current)
+
+    def _medians(self, phase: str) -> None:
+        found = self._view.found[phase]
+        if self.runner.buckets is None or phase != "before" or self._clock is None:
+            return
+        samples = found["device_ns"] or found["host_ns"]
+        used = [self._clocked[number] for number in self._clock.kept]
+        self._view.found["bucket_medians"] = medians_by_bucket(samples, used)
 
     def finish_timing(self) -> None:
         """Close the last timed phase where the script ended inside it."""
-        if "after" not in self.found and self._clock is not None and self.profiled:
-            self.found["after"] = self._clock.samples()
-        if self.power:
-            self.power.stop()
+        view = self._view
+        if "after" not in view.found and self._clock is not None and self.profiled:
+            view.found["after"] = self._clock.samples()
+        if view.power:
+            view.power.stop()
 
     def _issue(self) -> Iterator[Handler]:
-        self.subject.reset()
-        self._phase = "issue"
+        self._enter("issue")
+        count = self._go_to(self.plan.issue)
+        found = self._view.found
         periods: list[int] = []
         calls: list[int] = []
-        for _ in range(self.plan.issue):
+        for _ in range(count):
             self._interrupted = False
             self.device.synchronize()
             began = time.perf_counter_ns()
@@ -275,13 +422,13 @@ class Recorder:
             reason = f"the step waits for the GPU {self._sync_count()} times"
         elif not samples:
             reason = "no undisturbed step"
-        self.found["issue"] = {
+        found["issue"] = {
             "scope": "step" if whole else "period",
             "samples_ns": samples,
             "call_samples_ns": calls,
             "reason": reason,
         }
-        self.found["issue_ns"] = None if reason else timing.median_ns(samples)
+        found["issue_ns"] = None if reason else timing.median_ns(samples)
 
     def _sync_count(self) -> int:
         return len(self._sync)
@@ -292,12 +439,16 @@ class Recorder:
         return out
 
     def _profile(self) -> Iterator[Handler]:
-        self.subject.reset()
-        self._phase = "profiled"
+        self._enter("profiled")
+        view, plan = self._view, self.plan
+        fits = self._go_to(plan.profiler_extra + plan.profiled)
+        complete = min(plan.profiled, fits - plan.profiler_extra)
+        if view.length is not None:
+            view.found["kv_bytes"] = self.subject.kv_bytes()
         eager = self.mode == "eager"
         shapes = eager if self.options.shapes is None else self.options.shapes
         session = ProfilerSession(
-            self.folder,
+            view.folder,
             self.device,
             ProfilerOptions(shapes=shapes, stacks=self.options.stacks),
         )
@@ -306,20 +457,25 @@ class Recorder:
         session.start()
         yield plain
         host: list[int] = []
-        for number in range(self.plan.profiled):
+        buckets = self.runner.buckets
+        lengths: list[int] = []
+        for number in range(complete):
             host.append(time.perf_counter_ns())
             yield self._marked(number)
+            if buckets:
+                lengths.append(buckets.length)
         host.append(time.perf_counter_ns())
         if eager:
             session.start_execution_trace()
-        yield self._marked(self.plan.profiled)
+        yield self._marked(complete)
         trace, execution_trace = session.stop()
-        self.found["files"] = {"trace": trace, "execution_trace": execution_trace}
-        self.found["profiled"] = {
+        view.found["files"] = {"trace": trace, "execution_trace": execution_trace}
+        view.found["profiled"] = {
             "marks": "gaptrace.step#N",
-            "complete": self.plan.profiled,
-            "open_step": self.plan.profiled,
-            "execution_trace_step": self.plan.profiled if execution_trace else None,
+            "complete": complete,
+            "open_step": complete,
+            "execution_trace_step": complete if execution_trace else None,
+            "lengths": lengths or None,
             "lead_steps": 1,
             "host_ns": [b - a for a, b in itertools.pairwise(host)],
             "shapes": shapes,
@@ -352,6 +508,7 @@ class Recorder:
         steady = idle >= IDLE_STEPS
         measured = compiles.count() - self._compiled_before_measuring
         note = None
+        section["cache"]["autotune_seconds"] = compiles.autotune_seconds()
         if not steady:
             guards = [item["guard"] for item in section["recompiles"]]
             note = f"the recompile counter never stood still in {self.step} warm-up steps" + (
@@ -367,6 +524,33 @@ class Recorder:
             "recompiles_while_measured": measured,
             "note": note,
         }
+
+    def startup_section(self) -> dict[str, Any] | None:
+        """From the first call to the last one that compiled or captured anything."""
+        history = self._warm_history
+        if not history:
+            return None
+        last = max(
+            (n for n, entry in enumerate(history) if entry["compiles"] or entry["captures"]),
+            default=0,
+        )
+        compiles = self.runner.compiles
+        return {
+            "ready_ns": sum(entry["host_ns"] for entry in history[: last + 1]),
+            "ready_after_calls": last + 1,
+            "first_call_ns": history[0]["host_ns"],
+            "compile_seconds": round(compiles.seconds(), 3) if compiles else None,
+            "autotune_seconds": compiles.autotune_seconds() if compiles else None,
+            "capture_ns": self.runner.capture_ns(),
+            "cache": compiles.cache.section()["start"] if compiles else None,
+        }
+
+    def bucket_section(self, view: View) -> dict[str, Any] | None:
+        """Buckets and what padding to them wastes, None where there are none."""
+        buckets = self.runner.buckets
+        if buckets is None:
+            return None
+        return buckets.section(view.length, view.found.get("bucket_medians", {}))
 
     def synchronization_section(self) -> list[dict[str, Any]]:
         """Synchronizing calls of one step, from the runs that were watched."""

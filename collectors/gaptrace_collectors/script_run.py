@@ -17,7 +17,7 @@ from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
 from gaptrace_collectors.hygiene import dynamo_frames
 from gaptrace_collectors.manifest import CellInfo, StepFacts
 from gaptrace_collectors.modes import Runner, module_runner
-from gaptrace_collectors.recorder import Handler, Recorder
+from gaptrace_collectors.recorder import Handler, Recorder, View
 from gaptrace_collectors.steadiness import Observation
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class _ModuleSubject:
 
     entry = "script"
     can_reset = False
+    can_seek = False
 
     def __init__(self, module: nn.Module | None, call: Callable[..., Any]) -> None:
         self._module = module
@@ -45,6 +46,13 @@ class _ModuleSubject:
 
     def reset(self) -> None:
         """A script goes on by itself."""
+
+    def seek(self, length: int) -> None:
+        """A script cannot be sent anywhere."""
+
+    def kv_bytes(self) -> int | None:
+        """A script does not say."""
+        return None
 
 
 class ScriptRun:
@@ -63,6 +71,7 @@ class ScriptRun:
         self.step = StepFacts(tokens_source="the call: one per sequence")
         self.recorder: Recorder | None = None
         self.notes: list[str] = []
+        self.views = [View(info.folder)]
         self.discovery = Discovery(self._found, self._found_replay)
         self._info = info
         self._device = device
@@ -98,7 +107,9 @@ class ScriptRun:
         self._device.begin(device)
         self._describe(module, call)
         try:
-            runner = module_runner(module, self._info.mode, self._device)
+            runner = module_runner(
+                module, self._info.mode, self._device, self._info.options, self.step.tokens
+            )
         except ModeFailureError as error:
             self._finish(error.failure)
             return
@@ -116,7 +127,7 @@ class ScriptRun:
         self._device.begin(next((t.device for t in module.parameters()), None))
         self._describe(module, None)
         self.step.call = "Hugging Face generate, compiled by itself"
-        runner = Runner(compiled, None, None)
+        runner = Runner(compiled)
         self._begin(runner, _ModuleSubject(module, module.forward), module)
         return self._decode_or_prefill
 
@@ -128,7 +139,7 @@ class ScriptRun:
         self.step.call = "CUDAGraph.replay"
         self.step.tokens_source = "assumed: one per replay"
         replay = torch.cuda.CUDAGraph.replay
-        self._begin(Runner(replay, None, None), _ModuleSubject(None, replay), replay)
+        self._begin(Runner(replay), _ModuleSubject(None, replay), replay)
 
         def recorded(self_graph: Any) -> None:
             if self_graph is graph:
@@ -156,7 +167,7 @@ class ScriptRun:
             info.options,
             info.plan,
             info.mode,
-            info.folder,
+            self.views,
             self._outputs,
         )
         self.recorder.on_check_done = self._check_done

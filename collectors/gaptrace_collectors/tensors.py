@@ -129,6 +129,16 @@ def direct_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
             yield from direct_tensors(item, f"{path}[{key!r}]")
 
 
+def flat_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """The direct tensors of a call in a fixed order, with their paths."""
+    found: list[tuple[str, torch.Tensor]] = []
+    for n, item in enumerate(args):
+        found += direct_tensors(item, f"arg{n}")
+    for name, item in kwargs.items():
+        found += direct_tensors(item, name)
+    return found
+
+
 def named_arguments(
     call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:

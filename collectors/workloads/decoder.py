@@ -101,6 +101,7 @@ class Attention(nn.Module):
         mask: Tensor,
         k_cache: Tensor,
         v_cache: Tensor,
+        window: int | None = None,
     ) -> Tensor:
         shape = self.shape
         q = self.q(x).view(shape.batch, 1, shape.heads, shape.head_dim).transpose(1, 2)
@@ -108,6 +109,8 @@ class Attention(nn.Module):
         k, v = kv.chunk(2, dim=1)
         k_cache.index_copy_(2, pos, rope(k, cos, sin))
         v_cache.index_copy_(2, pos, v)
+        if window is not None:
+            k_cache, v_cache = k_cache[:, :, :window], v_cache[:, :, :window]
         out = functional.scaled_dot_product_attention(
             rope(q, cos, sin),
             k_cache,
@@ -129,14 +132,17 @@ class Layer(nn.Module):
         self.up = nn.Linear(shape.hidden, shape.intermediate, bias=False)
         self.down = nn.Linear(shape.intermediate, shape.hidden, bias=False)
 
-    def forward(self, x: Tensor, *rest: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *rest: Tensor | int | None) -> Tensor:
         x = x + self.attention(self.norm1(x), *rest)
         h = self.norm2(x)
         return x + self.down(functional.silu(self.gate(h)) * self.up(h))
 
 
 class Decoder(nn.Module):
-    """Token ids `[batch, 1]` and a position `[1]` in, logits `[batch, 1, vocab]` out."""
+    """Token ids `[batch, 1]` and a position `[1]` in, logits `[batch, 1, vocab]` out.
+
+    Attention reads the whole caches, or their first `window` positions.
+    """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -162,12 +168,12 @@ class Decoder(nn.Module):
         """K and V of layer `n`."""
         return getattr(self, f"k_cache_{n}"), getattr(self, f"v_cache_{n}")
 
-    def forward(self, token: Tensor, pos: Tensor) -> Tensor:
+    def forward(self, token: Tensor, pos: Tensor, window: int | None = None) -> Tensor:
         x = self.embed(token)
         cos, sin = self.cos[pos], self.sin[pos]
-        mask = (self.positions <= pos)[None, None, None]
+        mask = (self.positions[:window] <= pos)[None, None, None]
         for n, layer in enumerate(self.layers):
-            x = layer(x, pos, cos, sin, mask, *self.caches(n))
+            x = layer(x, pos, cos, sin, mask, *self.caches(n), window)
         return self.head(self.norm(x))
 
 
@@ -221,10 +227,11 @@ def greedy_step(model: Decoder) -> Callable[[], Tensor]:
     where = model.positions.device
     token = torch.zeros(shape.batch, 1, dtype=torch.long, device=where)
     pos = torch.zeros(1, dtype=torch.long, device=where)
+    window: int | None = None
 
     @torch.inference_mode()
     def step() -> Tensor:
-        logits = model(token, pos)
+        logits = model(token, pos) if window is None else model(token, pos, window)
         token.copy_(logits.argmax(dim=-1))
         pos.add_(1).remainder_(shape.max_len)
         return logits
@@ -233,10 +240,22 @@ def greedy_step(model: Decoder) -> Callable[[], Tensor]:
         token.zero_()
         pos.zero_()
 
+    def seek(length: int) -> None:
+        pos.fill_(length - 1)
+
+    def pad_to(length: int) -> None:
+        nonlocal window
+        window = length
+
+    def kv_bytes() -> int:
+        return shape.cache_bytes * (window or shape.max_len) // shape.max_len
+
     step.model = model  # type: ignore[attr-defined]
     step.batch = shape.batch  # type: ignore[attr-defined]
-    step.kv_bytes = shape.cache_bytes  # type: ignore[attr-defined]
+    step.kv_bytes = kv_bytes  # type: ignore[attr-defined]
     step.reset = reset  # type: ignore[attr-defined]
+    step.seek = seek  # type: ignore[attr-defined]
+    step.pad_to = pad_to  # type: ignore[attr-defined]
     return step
 
 

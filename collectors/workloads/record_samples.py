@@ -2,6 +2,7 @@
 
     python record_samples.py OUT                       # everything
     python record_samples.py OUT --only dense_1b,hybrid --budget 600
+    python record_samples.py OUT --agreement 5         # against a script without gaptrace
     python record_samples.py OUT --list
 
 Leaves run folders under OUT and prints one table at the end. A recording that would not fit into
@@ -108,12 +109,23 @@ def rows(out: Path) -> list[list[str]]:
     return table
 
 
+def alternate(out: Path, rounds: int) -> None:
+    """The 1 B decoder timed without gaptrace and with it, in turns, each in fresh processes."""
+    short = "--warmup 10 --timed-steps 100 --steps 5 --issue-steps 5"
+    for number in range(1, rounds + 1):
+        job = Job(f"agreement_{number}", "dense_decoder.py", "--size 1b", FOUR, 1, short, 60)
+        turns = [lambda n=number: independent(out, n, 2), lambda j=job: collect(j, out)]
+        for turn in turns if number % 2 else reversed(turns):
+            turn()
+
+
 def agreement(out: Path) -> None:
     """How far the recorded 1 B decoder is from the independent timings around it."""
     timings = [json.loads(p.read_text()) for p in sorted(out.glob("independent_*.json"))]
     for mode in FOUR.split(","):
-        there = [ms for t in timings if t for ms in t["modes"][mode]["rounds_ms"]]
-        runs = [json.loads(p.read_text()) for p in out.glob(f"dense_1b/{mode}/*/run.json")]
+        there = [t["modes"][mode]["median_ms"] for t in timings if t]
+        paths = [*out.glob(f"dense_1b/{mode}/*/run.json"), *out.glob(f"agree*/{mode}/*/run.json")]
+        runs = [json.loads(p.read_text()) for p in paths]
         here = [r["unprofiled"]["median_ns"] / 1e6 for r in runs if r["unprofiled"]]
         if there and here:
             mine, other = sorted(here)[len(here) // 2], sorted(there)[len(there) // 2]
@@ -130,11 +142,18 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument(
+        "--agreement", type=int, metavar="ROUNDS", help="alternate with no gaptrace"
+    )
     parser.add_argument("--tiny", action="store_true", help="pass --tiny to each workload")
     args = parser.parse_args()
     if args.list:
         for job in JOBS:
             print(f"{job.name:<14} about {job.seconds:>4} s  {job.script} {job.words}")
+        return
+    if args.agreement:
+        alternate(args.out, args.agreement)
+        agreement(args.out)
         return
     chosen = [name for name in args.only.split(",") if name] or [job.name for job in JOBS]
     unknown = set(chosen) - {job.name for job in JOBS}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from importlib import resources
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
+from flask import has_request_context, request
 
 from gaptrace.errors import GaptraceError
 from gaptrace.report.markup import Markup, element, markup
 from gaptrace.report.patterns import canvas_looks, pattern_defs
 from gaptrace_dashboards import urls
 from gaptrace_dashboards.compare_page import compare_page, refused_page
+from gaptrace_dashboards.delivery import ASSETS, Delivered, add_shared_files, document
 from gaptrace_dashboards.fragments import fragment, state_page
 from gaptrace_dashboards.fusion_tab import square_of
 from gaptrace_dashboards.glossary_page import glossary_page
@@ -36,54 +37,51 @@ from gaptrace_dashboards.security import secure
 from gaptrace_dashboards.tabs import tab_content, what_if_answer
 
 TICK_MS = 1_500
-ASSETS = str(resources.files("gaptrace_dashboards") / "assets")
-# Theme first, so that the first paint has it; the timeline before the script that mounts it.
-INDEX = """<!DOCTYPE html>
-<html lang="en">
-<head>
-{%metas%}
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{%title%}</title>
-<link rel="icon" href="data:,">
-<script src="/shared/theme.js"></script>
-<script src="/assets/first.js"></script>
-<link rel="stylesheet" href="/shared/report.css">
-{%css%}
-</head>
-<body>
-{%app_entry%}
-<footer>{%config%}<script src="/shared/timeline.js"></script>{%scripts%}{%renderer%}</footer>
-</body>
-</html>"""
 
 
 def create_app(runs: Library) -> Dash:
     """A Dash app that shows the runs of a library; nothing is kept outside the two."""
-    app = Dash(
+    app = Delivered(
         "gaptrace_dashboards",
         title="gaptrace",
         update_title=None,
         assets_folder=ASSETS,
         assets_ignore="first.js",
-        index_string=INDEX,
+        index_string=document(),
         serve_locally=True,
         suppress_callback_exceptions=True,
         enable_mcp=False,
     )
-    app.layout = shell()
     desk = Desk(runs)
+    app.layout = partial(first_layout, desk)
     _add_callbacks(app, desk)
     add_routes(app.server, desk)
+    add_shared_files(app.server)
     secure(app.server, app.csp_hashes())
     return app
 
 
-def shell() -> html.Div:
-    """What every page has: the address, the tick, the header, the place for the page, the keys."""
+def first_layout(desk: Desk) -> html.Div:
+    """The shell; that of the list of runs has the list in it, which spares a second answer.
+
+    Dash asks for the layout without saying for which page: the browser says where it is.
+    """
+    here = request.headers.get("Referer") if has_request_context() else None
+    state = urls.parse(here)
+    if here is None or state.page != urls.RUNS:
+        return shell()
+    return shell(page(desk, state), page_key(desk.library, state))
+
+
+def shell(content: list[Any] | None = None, shown: str | None = None) -> html.Div:
+    """What every page has: the address, the tick, the header, the place for the page, the keys.
+
+    `content` is the page, and `shown` its key, where they are known already.
+    """
     return html.Div(
         [
             dcc.Location(id="url", refresh=False),
-            dcc.Store(id="shown"),
+            dcc.Store(id="shown", data=shown),
             dcc.Store(id="changed"),
             dcc.Interval(id="tick", interval=TICK_MS),
             html.A("skip to the answer", href="#page", className="skip"),
@@ -113,7 +111,7 @@ def shell() -> html.Div:
                 className="top",
             ),
             dcc.Loading(
-                html.Main(id="page", tabIndex="-1"),
+                html.Main(content, id="page", tabIndex="-1"),
                 delay_show=400,
                 type="default",
                 overlay_style={"visibility": "visible", "opacity": 0.5},

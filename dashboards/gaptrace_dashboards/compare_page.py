@@ -12,7 +12,7 @@ from gaptrace.analysis.compare.compare import FORCE, REFUSE, CompareOptions, com
 from gaptrace.analysis.compare.result import Comparison
 from gaptrace.analysis.compare.side import Side
 from gaptrace.report.context import Context, Section
-from gaptrace.report.html_compare import _pair_parts, _square_section, _warnings
+from gaptrace.report.html_compare import pair_sections, pair_warnings, square_section
 from gaptrace.report.markup import element, markup, shortened
 from gaptrace.report.scope import Scope
 from gaptrace.report.step_views import said
@@ -41,7 +41,7 @@ def compare_page(state: State, found: Sequence[Recording], comparison: Compariso
     place = min(state.pair, len(comparison.pairs) - 1)
     pair = comparison.pairs[place]
     context = Context("", budget=Context().budget)
-    parts, drawn = _pair_parts(pair, context)
+    parts, drawn = pair_sections(pair, context)
     by_id = {part.id: part for part in parts}
     sentence = comparison.sentence if place == 0 else pair.sentence
     top = [
@@ -49,13 +49,13 @@ def compare_page(state: State, found: Sequence[Recording], comparison: Compariso
         element("p", shortened(pair.sentence), class_="lead")
         if place == 0 and comparison.sentence != pair.sentence
         else None,
-        *_warnings(pair),
+        *pair_warnings(pair),
     ]
     square = comparison.two_by_two
     first: list[Section | None] = [
         by_id.get("bridge"),
         by_id.get("metrics"),
-        _square_section(square, context) if square is not None else None,
+        square_section(square, context) if square is not None else None,
         by_id.get("timeline"),
         by_id.get("kernels"),
         by_id.get("provenance"),
@@ -103,7 +103,7 @@ def timelines(comparison: Comparison, place: int) -> list[dict[str, Any]]:
         leads.append(begins - start)
         lengths.append(min(end - begins, LONGEST_NS))
     if not sides:
-        return _pair_parts(pair, Context(""))[1]
+        return pair_sections(pair, Context(""))[1]
     lead, length = max(leads), max(lengths)
     found = []
     for (key, analysis, step), own_length in zip(sides, lengths, strict=True):

@@ -27,8 +27,8 @@ def gap_panel(analysis: Analysis, gap: int) -> Markup:
     trace, gaps, terms = analysis.trace, device.gaps, Context().terms
     start, end = int(gaps.start[gap]), int(gaps.end[gap])
     launch = int(gaps.launch[gap])
-    # Perfetto counts from the zero of the file's own clock.
-    origin = trace.origin_ns
+    # Perfetto counts from the zero of the file's own clock; as much again is shown on both sides.
+    first, last = (trace.origin_ns + time for time in (2 * start - end, 2 * end - start))
     step = int(gap_steps(analysis)[gap])
     where = f"step {step}" if step >= 0 else "outside all steps"
     pairs: list[tuple[Markup | str, Markup | str]] = [
@@ -82,13 +82,11 @@ def gap_panel(analysis: Analysis, gap: int) -> Markup:
                     "Open in Perfetto",
                     type="button",
                     class_="perfetto",
-                    data_start=origin + start,
-                    data_end=origin + end,
+                    data_start=first,
+                    data_end=last,
                 ),
                 " ",
-                element(
-                    "span", f"visStart={origin + start}&visEnd={origin + end}", class_="mono select"
-                ),
+                element("span", f"visStart={first}&visEnd={last}", class_="mono select"),
             ),
         )
     )

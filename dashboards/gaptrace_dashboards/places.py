@@ -18,7 +18,9 @@ DEEPEST = 5
 _ENDINGS = (".json", ".json.gz")
 # Files that lie beside traces and are none.
 _BESIDE = (".et.json", ".et.json.gz", ".inductor.json", ".inductor.json.gz")
-_OWN = frozenset({"run.json", "short.json", "reference.json"})
+_OWN = frozenset({"run.json", "collect.json", "short.json", "reference.json"})
+# A compile cache in a run folder: thousands of files, none of them a recording.
+_CACHE = "inductor_cache"
 _PARTIAL = re.compile(r"\.(.+)\.partial")
 
 
@@ -81,7 +83,7 @@ def _walk(folder: str, depth: int) -> Iterator[Place]:
         return
     for entry in entries:
         if entry.is_dir():
-            if entry.name.startswith("."):
+            if entry.name.startswith(".") or entry.name == _CACHE:
                 continue
             if is_run_folder(entry.path):
                 yield _run(entry.path, named=False)
@@ -120,10 +122,19 @@ def _file(path: str, *, named: bool) -> Place:
 
 
 def _run(path: str, *, named: bool) -> Place:
-    files = [str(file) for file in sorted(Path(path).rglob("*")) if file.is_file()]
-    own = [file for file in files if not any(p.startswith(".") for p in Path(file).parts)]
+    own = [file for file in _files(path) if not any(p.startswith(".") for p in Path(file).parts)]
     name = os.path.basename(os.path.abspath(path))
     return Place(_id(path), RUN, path, name, named, _stamp(own))
+
+
+def _files(path: str) -> list[str]:
+    """Every file of a run folder but those of its compile cache, in order."""
+    found = []
+    for folder, inner, names in os.walk(path):
+        if _CACHE in inner:
+            inner.remove(_CACHE)
+        found += [os.path.join(folder, name) for name in names]
+    return sorted(found)
 
 
 def _stamp(files: Sequence[str]) -> tuple[tuple[str, int, int], ...]:

@@ -1,4 +1,4 @@
-"""Answers that are not pages: timeline windows, gap panels, reports, traces, and shared assets."""
+"""Answers that are not pages: timeline windows, gap panels, reports, traces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from gaptrace.errors import GaptraceError
 from gaptrace.report.html import render_analysis_html
 from gaptrace.report.html_compare import render_comparison_html
 from gaptrace.report.html_run import render_run_html
-from gaptrace.report.page import asset_text, stylesheet
 from gaptrace.report.scope import Scope
 from gaptrace_dashboards.compare_page import compared, timelines
 from gaptrace_dashboards.fragments import in_dashboard
@@ -32,7 +31,6 @@ from gaptrace_dashboards.urls import parse
 from gaptrace_dashboards.windows import asked, payload
 
 KEPT, SCOPES = 64, 4
-SHARED_SCRIPTS = ("theme.js", "timeline.js")
 
 
 class Answers:
@@ -190,10 +188,6 @@ def add_routes(server: Flask, desk: Desk) -> None:
     server.add_url_rule("/report", "gt_report", report)
     server.add_url_rule("/report/compare", "gt_report_compare", comparison_report)
     server.add_url_rule("/trace", "gt_trace", trace)
-    server.add_url_rule("/shared/report.css", "gt_style", lambda: _shared(stylesheet(), "text/css"))
-    for name in SHARED_SCRIPTS:
-        script = partial(_shared, asset_text(name), "text/javascript")
-        server.add_url_rule(f"/shared/{name}", f"gt_{name}", script)
 
 
 def trace_path(library: Library, found: Recording) -> str | None:
@@ -231,7 +225,3 @@ def _page(text: str) -> Response:
             "Cache-Control": "no-store",
         },
     )
-
-
-def _shared(body: str, mimetype: str) -> Response:
-    return Response(body, mimetype=mimetype, headers={"Cache-Control": "no-cache"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -85,7 +86,8 @@ def _header(found: Recording, analysis: Analysis, context: Context) -> html.Div:
                         "Open in Perfetto", type="button", id="perfetto", className="perfetto",
                         title="opens ui.perfetto.dev in a new tab, which takes the trace from this "
                               "one: it stays in your browser and is not uploaded",
-                        **{"data-trace": trace_url(found.id), "data-title": found.row.name},
+                        **{"data-trace": trace_url(found.id), "data-title": found.row.name,
+                           "data-file": os.path.basename(analysis.source.path)},
                     ),
                 ],
                 className="actions",

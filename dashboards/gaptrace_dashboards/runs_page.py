@@ -9,6 +9,8 @@ from dash import dcc, html
 
 from gaptrace import units
 from gaptrace.knowledge.glossary import entries
+from gaptrace.report.markup import Markup, element
+from gaptrace.report.tables import Cell, Number, data_table
 from gaptrace_dashboards.fragments import fragment, meanings
 from gaptrace_dashboards.grids import Column, counted, grid
 from gaptrace_dashboards.ladder import ladder, ladder_sentence
@@ -190,57 +192,49 @@ def table_height(rows: int) -> int:
     return 34 + 30 * min(rows, 16) + 18
 
 
-def ladder_part(recordings: Sequence[Recording]) -> html.Section | None:
-    """The ladder with its sentence and its table twin; None before any run has a rate."""
+def ladder_part(recordings: Sequence[Recording]) -> html.Div | None:
+    """The ladder with its sentence and its table twin; None before any run has a rate.
+
+    One component, whatever the number of runs: each of Dash's own listens to every change.
+    """
     known = [r for r in recordings if r.row.tokens_per_s]
     if not known:
         return None
-    rows = sorted(known, key=lambda r: -(r.row.tokens_per_s or 0))
     sentence = ladder_sentence(recordings)
-    return html.Section(
-        [
-            html.H2("Rates and ceilings", id="h-ladder"),
-            html.P([sentence, " ", html.A("ceilings", href="/glossary#def-launch-ceiling",
-                                          className="def")]),
-            fragment(ladder(recordings, sentence)),
-            html.Details(
-                [
-                    html.Summary("data: rates and ceilings"),
-                    html.Div(_ladder_table(rows), className="frame", tabIndex="0", role="region",
-                             **{"aria-label": "rates and ceilings"}),
-                ],
-                className="twin",
+    ceilings = element("a", "ceilings", href="/glossary#def-launch-ceiling", class_="def")
+    return fragment(
+        element(
+            "section",
+            element("h2", "Rates and ceilings", id="h-ladder"),
+            element("p", f"{sentence} ", ceilings),
+            ladder(recordings, sentence),
+            element(
+                "details",
+                element("summary", "data: rates and ceilings"),
+                _ladder_table(sorted(known, key=lambda r: -(r.row.tokens_per_s or 0))),
+                class_="twin",
             ),
-        ],
-        id="ladder-part",
-        className="part",
-        **{"aria-labelledby": "h-ladder"},
-    )  # fmt: skip
+            id="ladder-part",
+            class_="part",
+            aria_labelledby="h-ladder",
+        )
+    )
 
 
-def _ladder_table(rows: Sequence[Recording]) -> html.Table:
+def _ladder_table(rows: Sequence[Recording]) -> Markup:
     head = ("run", "measured, tok/s", "launch ceiling, tok/s", "bandwidth ceiling, tok/s", "binds")
-    return html.Table(
+    table: list[list[Cell]] = [
         [
-            html.Thead(html.Tr([html.Th(text, scope="col", className="n" if 0 < i < 4 else "")
-                                for i, text in enumerate(head)])),
-            html.Tbody(
-                [
-                    html.Tr(
-                        [
-                            html.Td(html.A(r.row.name, href=run_url(r.id))),
-                            html.Td(_digits(r.row.tokens_per_s), className="n"),
-                            html.Td(_digits(r.row.launch_ceiling), className="n"),
-                            html.Td(_digits(r.row.bandwidth_ceiling), className="n"),
-                            html.Td(r.row.binding or units.MISSING),
-                        ]
-                    )
-                    for r in rows
-                ]
-            ),
-        ],
-        className="data",
-    )  # fmt: skip
+            element("a", r.row.name, href=run_url(r.id)),
+            *[
+                Number(value, _digits(value))
+                for value in (r.row.tokens_per_s, r.row.launch_ceiling, r.row.bandwidth_ceiling)
+            ],
+            r.row.binding or units.MISSING,
+        ]
+        for r in rows
+    ]
+    return data_table("rates and ceilings", head, table)
 
 
 def _nothing(library: Library) -> html.Div:

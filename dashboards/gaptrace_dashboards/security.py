@@ -36,7 +36,8 @@ def secure(server: Flask, script_hashes: Sequence[str]) -> None:
     def add_headers(response: Response) -> Response:
         response.headers.setdefault("Content-Security-Policy", content_policy)
         response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
+        # Our own pages say to us where they are (the first layout needs it), and to nobody else.
+        response.headers["Referrer-Policy"] = "same-origin"
         response.headers["X-Frame-Options"] = "DENY"
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         return response

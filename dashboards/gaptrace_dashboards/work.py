@@ -56,9 +56,10 @@ def work(place: Place, folder: str) -> Outcome:
 def _result(place: Place, progress: str) -> Result:
     from gaptrace.analysis.analyze import analyze
     from gaptrace.analysis.options import Options
+    from gaptrace.analysis.read import read_run
     from gaptrace.analysis.saved import load_saved
-    from gaptrace.cli.options import _cache_folder, read_run
     from gaptrace.load import load
+    from gaptrace.load.cachefolder import cache_folder
 
     if place.kind == RUN:
         whole = read_run(place.path, Options(), use_cache=True)
@@ -68,7 +69,7 @@ def _result(place: Place, progress: str) -> Result:
         return only.analysis if single and only.analysis is not None else whole
     if place.kind == SAVED:
         return load_saved(place.path)
-    trace = load(place.path, progress=_Progress(progress), cache=_cache_folder(place.path))
+    trace = load(place.path, progress=_Progress(progress), cache=cache_folder(place.path))
     return analyze(trace, Options())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaptrace import intervals as iv
-from gaptrace.analysis.links import Links, names_where
+from gaptrace.analysis.links import Links, codes_in, rows_named
 from gaptrace.analysis.threads import Activity
 from gaptrace.intervals import Segments
 from gaptrace.trace import Cat, Ints, Trace
@@ -32,9 +32,7 @@ def origins(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> Orig
     """The origin of each GPU op in `links`. Ops of a graph replay have none of their own."""
     at = np.where(links.launched & ~links.replayed, links.launch, -1)
     frames = trace.rows_of(Cat.PYTHON)
-    modules = frames[
-        names_where(trace, trace.name[frames], lambda name: name.startswith(MODULE_PREFIX))
-    ]
+    modules = rows_named(trace, lambda name: name.startswith(MODULE_PREFIX), Cat.PYTHON)
     return Origin(
         op=op_around(trace, threads, at),
         module=enclosing(trace, modules, at, frames_of=frames),
@@ -49,7 +47,7 @@ def op_around(trace: Trace, threads: Mapping[int, Activity], at: Ints) -> Ints:
     result = np.full(at.size, -1, np.int64)
     known = np.flatnonzero(at >= 0)
     lanes = trace.lane[at[known]]
-    for lane in np.unique(lanes):
+    for lane in codes_in(lanes):
         activity = threads.get(int(lane))
         if activity is not None:
             here = known[lanes == lane]
@@ -75,7 +73,7 @@ def outermost_rows(trace: Trace, rows: Ints) -> Ints:
     order = np.lexsort((rows, -end, start, lane))
     rows, lane, end = rows[order], lane[order], end[order]
     keep = np.ones(rows.size, np.bool_)
-    for code in np.unique(lane):
+    for code in codes_in(lane):
         here = np.flatnonzero(lane == code)
         reach = np.maximum.accumulate(end[here])
         keep[here[1:]] = end[here[1:]] > reach[:-1]
@@ -94,7 +92,7 @@ def enclosing(trace: Trace, rows: Ints, at: Ints, *, frames_of: Ints | None = No
         return result
     lanes = trace.lane[at[known]]
     row_lane = trace.lane[rows]
-    for lane in np.unique(lanes):
+    for lane in codes_in(lanes):
         source = lane
         if frames_of is not None:
             source = frame_lane(trace, frames_of, int(lane))

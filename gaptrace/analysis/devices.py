@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from gaptrace import intervals as iv
 from gaptrace.analysis.gaps import Gaps, device_gaps
-from gaptrace.analysis.links import Links
+from gaptrace.analysis.links import Links, codes_in
 from gaptrace.analysis.threads import Activity
 from gaptrace.trace import Cat, Trace
 
@@ -57,7 +55,7 @@ class Device:
 
 def devices(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> tuple[Device, ...]:
     """The figures of every device that has a GPU op, in the order of their ids as text."""
-    present = [int(code) for code in np.unique(links.device)]
+    present = codes_in(links.device).tolist()
     present.sort(key=lambda code: _natural(trace.devices[code]))
     return tuple(_figures(trace, code, links.of_device(code), threads) for code in present)
 
@@ -82,7 +80,7 @@ def _figures(trace: Trace, code: int, links: Links, threads: Mapping[int, Activi
         kernels=int(kernel.sum()),
         span_ns=int(links.end.max() - links.start.min()),
         busy_ns=iv.length(busy),
-        launch_calls=int(iv.distinct(links.launch[known]).size),
+        launch_calls=int(links.calls.size),
         kernel_launch_calls=int(iv.distinct(links.launch[known & kernel]).size),
         graph_launches=int(iv.distinct(links.launch[links.replayed]).size),
         ops_in_graphs=int(links.replayed.sum()),

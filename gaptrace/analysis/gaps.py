@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
-from gaptrace.analysis.links import Links
+from gaptrace.analysis.links import Links, codes_in
 from gaptrace.analysis.threads import Activity
 from gaptrace.trace import Ints, Trace
 
@@ -151,7 +151,7 @@ def _split_host(
     """Fill the host causes of the gaps for which the host was late."""
     index = np.flatnonzero(late)
     lanes = trace.lane[launch[index]]
-    for lane in np.unique(lanes):
+    for lane in codes_in(lanes):
         here = index[lanes == lane]
         rest = until[here] - a[here]
         for name, covered in threads[int(lane)].sets().items():
@@ -171,7 +171,7 @@ def _drained(
     result = np.zeros(a.size, np.bool_)
     index = np.flatnonzero(late)
     lanes = trace.lane[launch[index]] if index.size else launch[index]
-    for lane in np.unique(lanes):
+    for lane in codes_in(lanes):
         here = index[lanes == lane]
         sync = threads[int(lane)].sync
         if sync.start.size:

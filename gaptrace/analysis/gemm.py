@@ -124,16 +124,16 @@ def matrix_products(trace: Trace) -> Products:
     shaped = np.flatnonzero(trace.op.shape >= 0)
     shaped = shaped[names_where(trace, trace.name[rows[shaped]], is_gemm_op)]
     shaped = shaped[_leaves(trace, rows[shaped])]
-    known: dict[tuple[int, int], Weight | None] = {}
-    found = []
-    for index in shaped:
-        key = (int(trace.name[rows[index]]), int(trace.op.shape[index]))
-        if key not in known:
-            known[key] = weight_of(trace.names[key[0]], trace.shapes[key[1]])
-        weight = known[key]
-        if weight is not None:
-            found.append((int(rows[index]), weight.bytes, weight.count, weight.moved))
-    return Products(*np.array(sorted(found), np.int64).reshape(-1, 4).T)
+    rows, shape, kinds = rows[shaped], trace.op.shape[shaped], len(trace.shapes)
+    # Each pair of a name and a shape is read once.
+    pairs, of = np.unique(trace.name[rows].astype(np.int64) * kinds + shape, return_inverse=True)
+    weights = [
+        weight_of(trace.names[pair // kinds], trace.shapes[pair % kinds]) for pair in pairs.tolist()
+    ]
+    known = np.array([weight is not None for weight in weights], np.bool_)[of]
+    facts = [(0, 0, 0) if w is None else (w.bytes, w.count, w.moved) for w in weights]
+    columns = np.array(facts, np.int64).reshape(-1, 3)[of[known]].T
+    return Products(rows[known], *columns)
 
 
 def _leaves(trace: Trace, rows: Ints) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
-from gaptrace.analysis.links import Links
+from gaptrace.analysis.links import Links, codes_in
 from gaptrace.analysis.stats import nearest_rank
 from gaptrace.analysis.threads import RUNTIME, Activity, CallKinds
 from gaptrace.intervals import Intervals
@@ -127,7 +127,7 @@ def _blocked(trace: Trace, links: Links, kinds: CallKinds) -> tuple[Ints, Ints, 
     if not known.any():
         return none, none, none
     rows, ends = [], []
-    for device in np.unique(links.device[known]):
+    for device in codes_in(links.device[known]):
         own = links.device == device
         # Work is earlier when it was launched earlier; an orphan, when it started earlier.
         launched = np.where(known, trace.start[links.launch], links.start)[own]
@@ -147,14 +147,14 @@ def _blocked(trace: Trace, links: Links, kinds: CallKinds) -> tuple[Ints, Ints, 
 
 def _family_median(trace: Trace, links: Links, row: Ints, kinds: CallKinds) -> Ints:
     """For each launch call the median duration in ns of its family, calls that wait left out."""
-    calls = iv.distinct(links.launch[links.launched])
+    calls = links.calls
     family = _families(trace, calls)
     dur = trace.dur[calls]
     kind = np.full(len(trace), -1, np.int64)
     kind[kinds.row] = kinds.kind
     launching = kind[calls] == RUNTIME
     typical = np.zeros(calls.size, np.int64)
-    for code in iv.distinct(family):
+    for code in codes_in(family):
         members = family == code
         ordered = np.sort(dur[members & launching])
         # A family that only ever waits has no typical launch, and no backpressure either.
@@ -163,10 +163,9 @@ def _family_median(trace: Trace, links: Links, row: Ints, kinds: CallKinds) -> I
 
 
 def _families(trace: Trace, calls: Ints) -> Ints:
-    codes, inverse = np.unique(trace.name[calls], return_inverse=True)
     families: dict[str, int] = {}
-    family = [
-        families.setdefault(runtime_calls.family(trace.names[int(code)]), len(families))
-        for code in codes
-    ]
-    return np.array(family, np.int64)[inverse]
+    by_name = np.zeros(len(trace.names), np.int64)
+    for code in codes_in(trace.name[calls]):
+        name = runtime_calls.family(trace.names[int(code)])
+        by_name[code] = families.setdefault(name, len(families))
+    return by_name[trace.name[calls]]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from gaptrace import intervals as iv
 from gaptrace.knowledge import runtime_calls
 from gaptrace.trace import Cat, Codes, Ints, Trace
 
@@ -55,10 +57,20 @@ class Links:
             self.replayed,
         )
 
-    @property
+    @cached_property
     def launched(self) -> Bools:
         """Ops that have a launch call."""
         return self.launch >= 0
+
+    @cached_property
+    def calls(self) -> Ints:
+        """Rows of the calls that launched an op, ascending."""
+        return iv.distinct(self.launch[self.launched])
+
+
+def codes_in(codes: Ints | Codes) -> Ints:
+    """The different codes among the given ones, ascending: `distinct` for small whole numbers."""
+    return np.flatnonzero(np.bincount(codes))
 
 
 def names_where(trace: Trace, codes: Ints | Codes, predicate: Callable[[str], object]) -> Bools:
@@ -69,6 +81,21 @@ def names_where(trace: Trace, codes: Ints | Codes, predicate: Callable[[str], ob
     for code in np.flatnonzero(present):
         answers[code] = bool(predicate(trace.names[int(code)]))
     return answers[codes]
+
+
+def rows_named(trace: Trace, predicate: Callable[[str], object], *cats: Cat) -> Ints:
+    """Rows of the given kinds whose name `predicate` holds for, in file order.
+
+    Each distinct name is asked once, and no event is looked at where the names decide.
+    """
+    present = trace.names_of(*cats)
+    answers = np.zeros(len(trace.names), np.bool_)
+    for code in present:
+        answers[code] = bool(predicate(trace.names[int(code)]))
+    if not answers.any():
+        return np.empty(0, np.int64)
+    rows = trace.rows_of(*cats)
+    return rows if answers[present].all() else rows[answers[trace.name[rows]]]
 
 
 def rank_codes(trace: Trace) -> Codes:
@@ -86,19 +113,7 @@ def link(trace: Trace) -> Links:
     rows = trace.gpu.rows
     ranks = rank_codes(trace)
     op_rank = ranks[trace.lane[rows]] if rows.size else np.zeros(0, np.int32)
-    calls = trace.rows_of(Cat.RUNTIME)
-    calls = calls[trace.corr[calls] != 0]
-    launch = np.full(rows.size, -1, np.int64)
-    if calls.size and rows.size:
-        _, code = np.unique(
-            np.concatenate((trace.corr[calls], trace.corr[rows])), return_inverse=True
-        )
-        key = code * (int(ranks.max()) + 1) + np.concatenate((ranks[trace.lane[calls]], op_rank))
-        first = np.full(int(key.max()) + 1, -1, np.int64)
-        # Written back to front so that the first call in the file is the one that stays.
-        first[key[: calls.size][::-1]] = calls[::-1]
-        launch = first[key[calls.size :]]
-        launch[trace.corr[rows] == 0] = -1
+    launch = _launch_calls(trace, rows, op_rank, ranks)
     replayed = np.zeros(rows.size, np.bool_)
     known = launch >= 0
     replayed[known] = names_where(trace, trace.name[launch[known]], runtime_calls.is_graph_launch)
@@ -112,3 +127,21 @@ def link(trace: Trace) -> Links:
         launch=launch,
         replayed=replayed,
     )
+
+
+def _launch_calls(trace: Trace, ops: Ints, op_rank: Codes, ranks: Codes) -> Ints:
+    """For each op the first call in the file that has its rank and its correlation, -1 for none."""
+    calls = trace.rows_of(Cat.RUNTIME)
+    calls = calls[trace.corr[calls] != 0]
+    call_rank, wanted = ranks[trace.lane[calls]], trace.corr[ops]
+    launch = np.full(ops.size, -1, np.int64)
+    for rank in range(int(ranks.max(initial=-1)) + 1):
+        own = calls[call_rank == rank]
+        if own.size == 0:
+            continue
+        own = own[np.argsort(trace.corr[own], kind="stable")]
+        ids = trace.corr[own]
+        here = np.flatnonzero((op_rank == rank) & (wanted != 0))
+        at = np.minimum(np.searchsorted(ids, wanted[here]), own.size - 1)
+        launch[here] = np.where(ids[at] == wanted[here], own[at], -1)
+    return launch

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaptrace import intervals as iv
 from gaptrace.analysis.labels import Label, read_label
-from gaptrace.analysis.links import Links, names_where, rank_codes
+from gaptrace.analysis.links import Links, codes_in, names_where, rank_codes, rows_named
 from gaptrace.analysis.period import period_starts
 from gaptrace.errors import OptionError
 from gaptrace.trace import Cat, Ints, Trace
@@ -70,23 +69,20 @@ def find_marks(trace: Trace, links: Links, step: str | None = None) -> Marks:
     Raises:
         OptionError: `step` is not a regular expression, or no event's name matches it.
     """
-    host = _rank_rows(trace, links, trace.rows_of(Cat.ANNOTATION))
     if step is not None:
         return _marks_by_option(trace, links, step)
-    # Before 2022 annotations were recorded as ops, so marks of known form are looked for in both.
-    named = np.sort(np.concatenate((host, _rank_rows(trace, links, trace.rows_of(Cat.CPU_OP)))))
     for rule, pattern in (
         ("gaptrace marks", GAPTRACE_MARK),
         ("engine labels", ENGINE_MARK),
         ("ProfilerStep", PROFILER_MARK),
     ):
-        rows = named[names_where(trace, trace.name[named], pattern.match)]
+        rows = _host_rows(trace, links, pattern)
         if rows.size:
             return _marks(trace, rule, _outermost(trace, links, rows))
-    rows = _repeated(trace, links, host)
+    rows = _repeated(trace, links, _rank_rows(trace, links, trace.rows_of(Cat.ANNOTATION)))
     if rows.size:
         return _marks(trace, "repeated annotations", rows)
-    regions = named[names_where(trace, trace.name[named], COMPILED_REGION.match)]
+    regions = _host_rows(trace, links, COMPILED_REGION)
     rows = _most_frequent(trace, _outermost(trace, links, regions), links)
     if rows.size:
         return _marks(trace, "compiled regions", rows)
@@ -110,8 +106,7 @@ def _marks_by_option(trace: Trace, links: Links, step: str) -> Marks:
             "quote special characters, for example --step 'decode_step#\\d+'",
         ) from error
     for cats in ((Cat.ANNOTATION,), (Cat.CPU_OP,), (Cat.PYTHON,)):
-        rows = _rank_rows(trace, links, trace.rows_of(*cats))
-        rows = rows[names_where(trace, trace.name[rows], pattern.search)]
+        rows = _rank_rows(trace, links, rows_named(trace, pattern.search, *cats))
         if rows.size:
             return _marks(trace, "--step", _outermost(trace, links, rows))
     names = sorted({trace.name_of(int(r)) for r in trace.rows_of(Cat.ANNOTATION)})[:5]
@@ -121,12 +116,17 @@ def _marks_by_option(trace: Trace, links: Links, step: str) -> Marks:
     )
 
 
+def _host_rows(trace: Trace, links: Links, pattern: re.Pattern[str]) -> Ints:
+    """Annotations and ops whose name begins so; before 2022 annotations were recorded as ops."""
+    return _rank_rows(trace, links, rows_named(trace, pattern.match, Cat.ANNOTATION, Cat.CPU_OP))
+
+
 def _rank_rows(trace: Trace, links: Links, rows: Ints) -> Ints:
     """Those rows whose lane belongs to a rank that the ops in `links` belong to."""
     if links.row.size == 0:
         return rows
-    ranks = rank_codes(trace)
-    return rows[np.isin(ranks[trace.lane[rows]], np.unique(links.rank))]
+    own = np.isin(rank_codes(trace), codes_in(links.rank))
+    return rows if own.all() else rows[own[trace.lane[rows]]]
 
 
 def _outermost(trace: Trace, links: Links, rows: Ints) -> Ints:
@@ -138,7 +138,7 @@ def _outermost(trace: Trace, links: Links, rows: Ints) -> Ints:
     if rows.size == 0:
         return rows
     lanes = trace.lane[rows]
-    launch_start = np.sort(trace.start[iv.distinct(links.launch[links.launched])])
+    launch_start = np.sort(trace.start[links.calls], kind="stable")
     best: tuple[int, int, int] = (-1, -1, 0)
     for lane in np.unique(lanes):
         here = rows[lanes == lane]
@@ -186,7 +186,7 @@ def _most_frequent(trace: Trace, rows: Ints, links: Links) -> Ints:
     """Of rows grouped by text without digits, the repeating group with most launch calls inside."""
     if rows.size == 0:
         return rows
-    launch_start = np.sort(trace.start[iv.distinct(links.launch[links.launched])])
+    launch_start = np.sort(trace.start[links.calls], kind="stable")
     key = _digitless(trace, rows)
     inside = np.searchsorted(launch_start, trace.start[rows] + trace.dur[rows]) - (
         np.searchsorted(launch_start, trace.start[rows])
@@ -221,8 +221,7 @@ def _labels(trace: Trace, rows: Ints, start: Ints, end: Ints) -> tuple[Label, ..
     """Each mark's label; where its own text says nothing, a text nested in it on its thread may."""
     read = _cached(read_label)
     labels = [read(trace.name_of(int(row))) for row in rows]
-    inner = trace.rows_of(Cat.ANNOTATION)
-    inner = inner[names_where(trace, trace.name[inner], lambda name: read(name).known)]
+    inner = rows_named(trace, lambda name: read(name).known, Cat.ANNOTATION)
     for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
         if label.known and label.tokens is not None:
             continue

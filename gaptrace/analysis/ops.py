@@ -11,11 +11,11 @@ from gaptrace import intervals as iv
 from gaptrace.analysis.attribution import MODULE_PREFIX, frame_lane, owner_at
 from gaptrace.analysis.devices import Device
 from gaptrace.analysis.gaps import CAUSES, HOST_CAUSES
-from gaptrace.analysis.links import names_where
+from gaptrace.analysis.links import codes_in, names_where
 from gaptrace.analysis.marks import COMPILED_REGION
 from gaptrace.analysis.stats import nearest_rank
 from gaptrace.analysis.steps import Steps
-from gaptrace.analysis.threads import STEP_MARK, Activity
+from gaptrace.analysis.threads import STEP_MARK, Activity, dispatching_ops
 from gaptrace.intervals import Intervals
 from gaptrace.trace import Cat, Ints, Trace
 
@@ -112,24 +112,30 @@ def _ops(
     activity: Activity,
     table: dict[str, list[float]],
 ) -> None:
-    rows = trace.rows_of(Cat.CPU_OP)
+    rows = dispatching_ops(trace)
     rows = rows[trace.lane[rows] == lane]
-    rows = rows[~names_where(trace, trace.name[rows], STEP_MARK.match)]
     rows = rows[_starts_in(window, trace.start[rows])]
+    counted = np.zeros(len(trace), np.bool_)
+    counted[rows] = True
     segments = activity.ops
     own = iv.intersect(activity.dispatch, window)
-    self_ns = np.zeros(len(trace), np.int64)
-    np.add.at(self_ns, segments.owner, iv.overlap_with(own, segments.start, segments.end))
-    launches = np.zeros(len(trace), np.int64)
-    calls = iv.distinct(device.links.launch[device.links.launched])
+    self_ns = iv.overlap_with(own, segments.start, segments.end)
+    mine = counted[segments.owner]
+    owner, self_ns = segments.owner[mine], self_ns[mine]
+    calls = device.links.calls
     around = owner_at(segments, trace.start[calls[trace.lane[calls] == lane]])
-    np.add.at(launches, around[around >= 0], 1)
-    columns = (np.ones(rows.size), self_ns[rows], launches[rows])
-    codes, inverse = np.unique(trace.name[rows], return_inverse=True)
-    for column, values in enumerate(columns):
-        sums = np.bincount(inverse, weights=values, minlength=codes.size)
-        for code, value in zip(codes, sums, strict=True):
-            table.setdefault(trace.names[int(code)], [0.0, 0.0, 0.0])[column] += float(value)
+    around = around[around >= 0]
+    around = around[counted[around]]
+    size = len(trace.names)
+    columns = (
+        np.bincount(trace.name[rows], minlength=size),
+        np.bincount(trace.name[owner], weights=self_ns, minlength=size),
+        np.bincount(trace.name[around], minlength=size),
+    )
+    for code in np.flatnonzero(columns[0]):
+        entry = table.setdefault(trace.names[int(code)], [0.0, 0.0, 0.0])
+        for column, sums in enumerate(columns):
+            entry[column] += float(sums[code])
 
 
 def _starts_in(window: Intervals, at: Ints) -> np.ndarray:
@@ -147,14 +153,15 @@ def _spans(
     python: dict[str, float],
     modules: dict[str, float],
 ) -> None:
-    busy_sets = list(activity.sets().values())
-    busy = iv.union(
-        np.concatenate([part.start for part in busy_sets]),
-        np.concatenate([part.end for part in busy_sets]),
-    )
     frames = trace.rows_of(Cat.PYTHON)
     own = frames[trace.lane[frames] == frame_lane(trace, frames, lane)] if frames.size else frames
-    _add_self(trace, own, iv.subtract(window, busy), python)
+    if own.size:
+        busy_sets = list(activity.sets().values())
+        busy = iv.union(
+            np.concatenate([part.start for part in busy_sets]),
+            np.concatenate([part.end for part in busy_sets]),
+        )
+        _add_self(trace, own, iv.subtract(window, busy), python)
     module = own[names_where(trace, trace.name[own], lambda name: name.startswith(MODULE_PREFIX))]
     if module.size == 0:
         notes = trace.rows_of(Cat.ANNOTATION)
@@ -173,11 +180,11 @@ def _add_self(trace: Trace, rows: Ints, where: Intervals, table: dict[str, float
     if pieces.start.size == 0:
         return
     owner = segments.owner[np.searchsorted(segments.start, pieces.start, side="right") - 1]
-    codes, inverse = np.unique(trace.name[rows[owner]], return_inverse=True)
-    sums = np.bincount(inverse, weights=pieces.end - pieces.start)
-    for code, value in zip(codes, sums, strict=True):
+    names = trace.name[rows[owner]]
+    sums = np.bincount(names, weights=pieces.end - pieces.start)
+    for code in codes_in(names):
         name = re.sub(r"_\d+$", "", trace.names[int(code)].removeprefix(MODULE_PREFIX))
-        table[name] = table.get(name, 0.0) + float(value)
+        table[name] = table.get(name, 0.0) + float(sums[code])
 
 
 def _counted_ops(steps: Steps, usable: np.ndarray) -> np.ndarray:

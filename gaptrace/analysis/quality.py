@@ -18,7 +18,7 @@ from gaptrace import units
 from gaptrace.analysis.devices import Device
 from gaptrace.analysis.gaps import CAUSES, HOST_CAUSES
 from gaptrace.analysis.hosttime import HOST_CLASSES
-from gaptrace.analysis.links import names_where, rank_codes
+from gaptrace.analysis.links import names_where, rank_codes, rows_named
 from gaptrace.analysis.steps import Steps
 from gaptrace.knowledge import runtime_calls
 from gaptrace.trace import Cat, Trace
@@ -113,7 +113,7 @@ def _of_file(trace: Trace) -> Iterator[Reason]:
             "python_stacks",
             "Python stacks were recorded, which slows the host further: idle is an upper bound",
         )
-    ops = np.unique(trace.name[trace.rows_of(Cat.CPU_OP)])
+    ops = trace.names_of(Cat.CPU_OP)
     backward = sum(BACKWARD.match(trace.names[int(code)]) is not None for code in ops)
     if backward:
         yield Reason(
@@ -228,7 +228,7 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
             device.orphans,
             ("launches", "host_dispatch") if grave else (),
         )
-    owners = iv.distinct(links.launch[links.launched])
+    owners = links.calls
     strange = owners[~names_where(trace, trace.name[owners], runtime_calls.is_launch_family)]
     if strange.size:
         names = Counter(trace.name_of(int(row)) for row in strange)
@@ -246,12 +246,13 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
             count=reused,
         )
     plain = ~links.replayed & links.launched
-    _, owned = np.unique(links.launch[plain], return_counts=True)
-    if (owned > 1).any():
+    owner = np.sort(links.launch[plain], kind="stable")
+    shared = iv.distinct(owner[1:][owner[1:] == owner[:-1]])
+    if shared.size:
         yield Reason(
             "shared_launch",
             "launch calls that replay no graph own several GPU ops",
-            count=int((owned > 1).sum()),
+            count=int(shared.size),
         )
     causes = device.idle_by_cause_ns
     late = sum(causes[name] for name in HOST_CAUSES)
@@ -270,16 +271,12 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
 
 
 def _reused_ids(trace: Trace) -> int:
-    calls = trace.rows_of(Cat.RUNTIME)
+    calls = rows_named(trace, runtime_calls.is_launch_family, Cat.RUNTIME)
     calls = calls[trace.corr[calls] != 0]
-    calls = calls[names_where(trace, trace.name[calls], runtime_calls.is_launch_family)]
-    ranks = rank_codes(trace)
-    pairs = np.stack((ranks[trace.lane[calls]].astype(np.int64), trace.corr[calls]), axis=1)
-    if pairs.size == 0:
-        return 0
-    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-    ordered = pairs[order]
-    return int((ordered[1:] == ordered[:-1]).all(axis=1).sum())
+    corr, rank = trace.corr[calls], rank_codes(trace)[trace.lane[calls]]
+    order = np.lexsort((corr, rank))
+    corr, rank = corr[order], rank[order]
+    return int(((corr[1:] == corr[:-1]) & (rank[1:] == rank[:-1])).sum())
 
 
 def _of_steps(steps: Steps) -> Iterator[Reason]:

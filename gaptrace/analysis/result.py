@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gaptrace.analysis.findings.rule import Finding
+    from gaptrace.analysis.piecewise import Piecewise
     from gaptrace.analysis.predict.result import Prediction
 
 
@@ -104,6 +105,13 @@ class Analysis:
         from gaptrace.analysis.predict import predict
 
         return predict(self)
+
+    @cached_property
+    def piecewise(self) -> Piecewise | None:
+        """Pieces and seams of a step that replays several graphs; None where it does not."""
+        from gaptrace.analysis.piecewise import piecewise
+
+        return piecewise(self)
 
     @cached_property
     def sentence(self) -> str:

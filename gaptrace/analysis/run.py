@@ -15,6 +15,7 @@ from gaptrace.analysis.analyze import analyze
 from gaptrace.analysis.options import Options
 from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.runinfo import Manifest
+from gaptrace.analysis.startup import mode_start, seam_prices, tuning_gain
 from gaptrace.analysis.stats import spread
 from gaptrace.trace import RunInfo, Trace
 
@@ -62,9 +63,18 @@ class RunAnalysis:
     @property
     def summary(self) -> dict[str, Any]:
         """The run as plain data: `gaptrace.runs/1`, one analysis per cell that has one."""
+        gain = tuning_gain(self)
+        starts = {
+            mode: start
+            for mode in self.modes
+            if (start := mode_start(c.manifest for c in self.cells if c.mode == mode)) is not None
+        }
         return {
             "schema": "gaptrace.runs/1",
             "name": self.name,
+            "startup": {mode: start.as_dict() for mode, start in starts.items()},
+            "autotuning": None if gain is None else gain.as_dict(),
+            "seam_prices": [price.as_dict() for price in seam_prices(self)],
             "cells": [
                 {
                     "mode": cell.mode,

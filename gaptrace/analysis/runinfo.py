@@ -20,6 +20,11 @@ class Manifest:
         self._data: Mapping[str, Any] = run.manifest if run is not None else {}
         self.path = run.path if run is not None else None
 
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Manifest:
+        """Typed access to a part of a manifest."""
+        return cls(RunInfo("", data))
+
     def __bool__(self) -> bool:
         return bool(self._data)
 
@@ -56,7 +61,7 @@ class Manifest:
 
     @property
     def mode(self) -> str | None:
-        """`eager`, `compiled`, `graph`, `compiled-graph` or `as-is`."""
+        """`eager`, `compiled`, `graph`, `piecewise`, ...: see `load.runfolder.MODES`."""
         return self.text("mode")
 
     @property

@@ -126,7 +126,7 @@ def measure_steps(
     count = len(marks)
     known = links.launched
     launch_start = trace.start[links.launch[known]]
-    host_start, host_end = _host_windows(trace, marks, links.launch[known])
+    host_start, host_end = _host_windows(trace, marks, links.calls)
     op_step = np.full(links.row.size, -1, np.int64)
     op_step[known] = _window_of(host_start, host_end, launch_start)
     if count:
@@ -176,11 +176,10 @@ def measure_steps(
     )
 
 
-def _host_windows(trace: Trace, marks: Marks, launch: Ints) -> tuple[Ints, Ints]:
+def _host_windows(trace: Trace, marks: Marks, calls: Ints) -> tuple[Ints, Ints]:
     """Mark start to next mark start; the last ends with the last launch call after its mark."""
     if not len(marks):
         return marks.start, marks.end
-    calls = iv.distinct(launch)
     calls = calls[trace.start[calls] >= marks.start[-1]]
     last = (trace.start[calls] + trace.dur[calls]).max(initial=-1)
     last = last if calls.size else marks.end[-1]

@@ -87,6 +87,7 @@ def summary(analysis: Analysis) -> dict[str, Any]:
         ],
         "capture": capture_field(analysis.prediction),
         "compile": compile_field(analysis.prediction),
+        "piecewise": _piecewise(analysis),
         "host": _host(analysis),
         "kernels": _kernels(analysis),
         "power": None if analysis.power is None else asdict(analysis.power),
@@ -173,6 +174,35 @@ def _ceilings(analysis: Analysis) -> dict[str, Any]:
         "peak_bandwidth_bytes_per_s": _number(c.peak_bandwidth),
         "peak_bandwidth_source": c.peak_source,
     }
+
+
+def _piecewise(analysis: Analysis) -> dict[str, Any] | None:
+    found = analysis.piecewise
+    if found is None:
+        return None
+    return {
+        "steps": found.steps,
+        "of": found.of,
+        **{
+            name: _number(getattr(found, name))
+            for name in (
+                "replays", "pieces", "seams", "with_work", "kernels", "launches", "idle_ns",
+                "busy_ns", "host_ns", "share", "idle_per_seam_ns",
+            )
+        },
+        "kinds": [
+            {
+                "work": list(kind.work),
+                **{
+                    name: _number(getattr(kind, name))
+                    for name in (
+                        "per_step", "kernels", "idle_ns", "busy_ns", "host_ns", "idle_per_step_ns",
+                    )
+                },
+            }
+            for kind in found.kinds
+        ],
+    }  # fmt: skip
 
 
 def _host(analysis: Analysis) -> dict[str, Any]:

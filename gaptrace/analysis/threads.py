@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaptrace import intervals as iv
-from gaptrace.analysis.links import Links, names_where, rank_codes
+from gaptrace.analysis.links import Links, names_where, rank_codes, rows_named
 from gaptrace.intervals import Intervals
 from gaptrace.knowledge import runtime_calls
 from gaptrace.trace import Cat, Ints, Trace
@@ -49,11 +49,11 @@ def call_kinds(trace: Trace, links: Links) -> CallKinds:
     until its own device op has ended: then the copy was from pageable memory, and it waited.
     """
     rows = trace.rows_of(Cat.RUNTIME)
-    kind = np.full(rows.size, RUNTIME, np.int64)
     name = trace.name[rows]
-    kind[names_where(trace, name, runtime_calls.is_compile)] = COMPILE
-    kind[names_where(trace, name, runtime_calls.is_alloc)] = ALLOC
-    kind[names_where(trace, name, runtime_calls.is_sync)] = SYNC
+    by_name = np.full(len(trace.names), RUNTIME, np.int64)
+    for code in trace.names_of(Cat.RUNTIME):
+        by_name[code] = _kind(trace.names[int(code)])
+    kind = by_name[name]
     last = np.full(len(trace), -1, np.int64)
     known = links.launched
     np.maximum.at(last, links.launch[known], links.end[known])
@@ -62,6 +62,14 @@ def call_kinds(trace: Trace, links: Links) -> CallKinds:
     waited = copies & (last_op_end >= 0) & (last_op_end <= trace.start[rows] + trace.dur[rows])
     kind[waited] = SYNC
     return CallKinds(rows, kind, last_op_end)
+
+
+def _kind(name: str) -> int:
+    if runtime_calls.is_sync(name):
+        return SYNC
+    if runtime_calls.is_alloc(name):
+        return ALLOC
+    return COMPILE if runtime_calls.is_compile(name) else RUNTIME
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,18 +114,14 @@ def activities(
     overheads = trace.rows_of(Cat.OVERHEAD)
     lazy = names_where(trace, trace.name[overheads], runtime_calls.is_compile)
     overhead_rank = ranks[trace.lane[overheads]]
-    ops = trace.rows_of(Cat.CPU_OP)
-    marks = trace.rows_of(Cat.ANNOTATION)
-    frames = trace.rows_of(Cat.PYTHON)
     compiling = np.concatenate(
         (
-            ops[names_where(trace, trace.name[ops], runtime_calls.is_compile)],
-            marks[names_where(trace, trace.name[marks], runtime_calls.is_compile)],
-            frames[names_where(trace, trace.name[frames], runtime_calls.is_compile_frame)],
+            rows_named(trace, runtime_calls.is_compile, Cat.CPU_OP),
+            rows_named(trace, runtime_calls.is_compile, Cat.ANNOTATION),
+            rows_named(trace, runtime_calls.is_compile_frame, Cat.PYTHON),
         )
     )
-    # Before 2022 step marks were recorded as ops; a mark around a step dispatches nothing.
-    ops = ops[~names_where(trace, trace.name[ops], STEP_MARK.match)]
+    ops = dispatching_ops(trace)
     result = {}
     for lane in lanes:
         own = overhead_rank == ranks[lane]
@@ -136,8 +140,9 @@ def activities(
         work = iv.subtract(_union(trace, compiling[trace.lane[compiling] == lane]), claimed)
         claimed = _merge(claimed, work)
         own_ops = ops[trace.lane[ops] == lane]
-        dispatch = iv.subtract(_union(trace, own_ops), claimed)
-        inner = iv.innermost(trace.start[own_ops], trace.start[own_ops] + trace.dur[own_ops])
+        start, end = trace.start[own_ops], trace.start[own_ops] + trace.dur[own_ops]
+        dispatch = iv.subtract(iv.union(start, end), claimed)
+        inner = iv.innermost(start, end)
         result[int(lane)] = Activity(
             lane=int(lane),
             calls=iv.Segments(calls.start, calls.end, rows[calls.owner]),
@@ -150,6 +155,11 @@ def activities(
             dispatch=dispatch,
         )
     return result
+
+
+def dispatching_ops(trace: Trace) -> Ints:
+    """Rows of CPU ops. Before 2022 step marks were recorded as ops: they dispatch nothing."""
+    return rows_named(trace, lambda name: not STEP_MARK.match(name), Cat.CPU_OP)
 
 
 def _union(trace: Trace, rows: Ints) -> Intervals:

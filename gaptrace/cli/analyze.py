@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options
-from gaptrace.cli.options import analysis_options, options_from, read_run, read_trace
+from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options, no_gates_on
+from gaptrace.cli.options import (
+    analysis_options,
+    options_from,
+    read_points,
+    read_run,
+    read_trace,
+)
 from gaptrace.cli.output import (
     Result,
     check_kinds,
@@ -33,12 +39,14 @@ def analyze(paths: tuple[str, ...], **values: Any) -> int:
     """Say where a token's time goes, and whether the trace can be trusted.
 
     PATH is a torch.profiler trace (.json, .json.gz), a run folder of `gaptrace collect`, or - for
-    standard input. The first line is the answer; then what to know about the trace, the step in
+    standard input; a sweep (one run folder for each batch size or length) becomes one table. The
+    first line is the answer; then what to know about the trace, the step in
     numbers, its idle time by cause, the ceilings, the findings and the largest gaps. A run folder
     with several modes shows them side by side.
     """
     check_kinds(values["out"])
     analyze_gates(values)  # A misspelt gate is refused before any work is done.
+    no_gates_on([path for path in paths if _is_sweep(path)], values)
     options = options_from(values)
     results = [_result(path, options, use_cache=not values["no_cache"]) for path in paths]
     if values["json_"]:
@@ -54,16 +62,28 @@ def _result(path: str, options: Options, *, use_cache: bool) -> Result:
 
     if path == "-" or not os.path.isdir(path):
         return run(read_trace(path, use_cache=use_cache), options)
+    if _is_sweep(path):
+        return read_points(path, options, use_cache=use_cache)
     whole = read_run(path, options, use_cache=use_cache)
     only = whole.cells[0]
     return only.analysis if len(whole.cells) == 1 and only.analysis is not None else whole
 
 
+def _is_sweep(path: str) -> bool:
+    from gaptrace.load.runfolder import is_sweep
+
+    return path != "-" and is_sweep(path)
+
+
 def _text(result: Result, *, color: bool) -> str:
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.analysis.sweep import SweepAnalysis
     from gaptrace.report.run_text import run_report
+    from gaptrace.report.sweep_text import sweep_report
     from gaptrace.report.text import text_report
 
+    if isinstance(result, SweepAnalysis):
+        return sweep_report(result, color=color)
     if isinstance(result, RunAnalysis):
         return run_report(result, color=color)
     return text_report(result, color=color)

@@ -50,7 +50,12 @@ class _ScriptCommand(click.Command):
     options_metavar="[OPTIONS]",
     epilog="The script's exit code is passed on; 125: gaptrace itself failed; 130: Ctrl-C.",
 )
-@click.option("--modes", default=_MODES, show_default=True, help="Also: as-is.")
+@click.option(
+    "--modes",
+    default=_MODES,
+    show_default=True,
+    help="Also: piecewise, reduce-overhead, max-autotune, as-is.",
+)
 @click.option("--warmup", type=int, help="Steps before anything is measured [10].")
 @click.option("--timed-steps", type=int, help="Unprofiled steps, half before, half after [100].")
 @click.option("--steps", type=int, help="Profiled steps [8].")
@@ -62,6 +67,11 @@ class _ScriptCommand(click.Command):
 @click.option("--max-seconds", type=float, help="Cut a phase short after this long [120].")
 @click.option("--stop-when-done", is_flag=True, help="End the script once all is recorded.")
 @click.option("--redact", is_flag=True, help="Drop host, user, paths, arguments, environment, git.")
+@click.option("--batch", help="Sweep batch sizes, e.g. 1,8,64; {batch} in the script's arguments.")
+@click.option("--buckets", help="Pad the growing length to one of these, e.g. 128,512.")
+@click.option("--split-at", help="Operators that piecewise leaves outside [attention].")
+@click.option("--autotune-max-batch", type=int, help="Tune matrix products up to this batch.")
+@click.option("--cache-dir", help="Inductor's cache; `run` puts it into the run folder.")
 @click.option("-o", "--out", default="runs", show_default=True, help="Where run folders go.")
 @click.option("--name", help="Name of the run folder [the script's name].")
 @click.option("--force", is_flag=True, help="Replace a run folder that is already there.")

@@ -111,6 +111,26 @@ def analyze_gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
     return (*given, *(gate for gate in kept if gate.metric.id not in named))
 
 
+def no_gates_on(sweeps: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Refuse gates on sweeps: a limit holds for one batch size and length, not for all of them.
+
+    Limits from pyproject.toml are left out with a word about it.
+
+    Raises:
+        OptionError: `--fail-on` was given together with a sweep.
+    """
+    if not sweeps:
+        return
+    if values["fail_on"]:
+        raise OptionError(
+            f"--fail-on does not apply to {sweeps[0]}: a sweep has a figure for each of its points",
+            f"gate one point: gaptrace analyze {sweeps[0].rstrip('/')}/POINT --fail-on "
+            f"{values['fail_on'][0]}",
+        )
+    if analyze_gates(values):
+        click.echo("gaptrace: the gates in pyproject.toml are not applied to sweeps", err=True)
+
+
 def judge_analyses(
     groups: Iterable[tuple[str, Sequence[Analysis]]], gates: Sequence[Gate]
 ) -> tuple[GateResult, ...]:
@@ -143,9 +163,12 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
     1 where a gate tripped; 2 where every trace is refused, or `--strict` and not every trace is ok
     or a gate could not be judged.
     """
+    from gaptrace.analysis.sweep import SweepAnalysis
+
     groups = groups_of(results)
     gates = judge_analyses(groups, analyze_gates(values))
     found = [analysis for _, analyses in groups for analysis in analyses]
+    sweeps = [result for result in results if isinstance(result, SweepAnalysis)]
     if values["github"]:
         from gaptrace.cli.output import redacting
         from gaptrace.report.files import render_report
@@ -153,11 +176,13 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
         findings = dict.fromkeys(
             (f.id, f.title) for a in found for f in a.findings if f.ceiling_ns_per_token > 0
         )
+        findings.update(dict.fromkeys(pair for sweep in sweeps for pair in sweep.findings))
         text = render_report("summary.md", list(results), redacting(redact=values["redact"]))
         tell_github(text, gates, findings)
     if say_gates(gates):
         return 1
     verdicts = {analysis.quality.verdict for analysis in found}
+    verdicts.update(*(sweep.verdicts for sweep in sweeps))
     strict = values["strict"] and (verdicts != {"ok"} or unjudged(gates))
     if strict:
         click.echo("gaptrace: --strict: not every trace is ok and every gate judged", err=True)
@@ -165,9 +190,13 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
 
 
 def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]:
-    """What is judged together, with its label: a trace alone, the repeats of each mode of a run."""
+    """What is judged together, with its label: a trace alone, the repeats of each mode of a run.
+
+    Sweeps are left out: see `no_gates_on`.
+    """
     from gaptrace.analysis.compare.side import short_label
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.analysis.sweep import SweepAnalysis
 
     groups: list[tuple[str, Sequence[Analysis]]] = []
     for result in results:
@@ -177,7 +206,7 @@ def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]
                 for mode in result.modes
                 if result.repeats(mode)
             ]
-        else:
+        elif not isinstance(result, SweepAnalysis):
             groups.append((short_label(result.source.path), [result]))
     return groups
 

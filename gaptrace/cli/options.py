@@ -6,23 +6,18 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from gaptrace.analysis.options import Options
+from gaptrace.analysis.read import read_points as read_points
+from gaptrace.analysis.read import read_run as read_run
 from gaptrace.errors import OptionError
 from gaptrace.trace import Trace
 
-if TYPE_CHECKING:
-    from gaptrace.analysis.run import RunAnalysis
-
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Below this a trace loads faster than a person notices; caching it only fills the disk.
-CACHE_FROM_BYTES = 4_000_000
 PROGRESS_AFTER_S = 1.0
 
 
@@ -81,10 +76,11 @@ def _bytes(option: str, text: str | None) -> int | None:
 def read_trace(path: str, *, use_cache: bool) -> Trace:
     """The trace at a path, with progress on a terminal and the cache for large files."""
     from gaptrace.load import load
+    from gaptrace.load.cachefolder import cache_folder
 
     if path != "-" and os.path.isdir(path):
         return _only_cell(path)
-    return load(path, progress=_progress(path), cache=_cache_folder(path) if use_cache else None)
+    return load(path, progress=_progress(path), cache=cache_folder(path) if use_cache else None)
 
 
 def _only_cell(path: str) -> Trace:
@@ -98,19 +94,6 @@ def _only_cell(path: str) -> Trace:
             "name one of " + ", ".join(str(cell.path) for cell in cells[:4]) if cells else "",
         )
     return cells[0].load()
-
-
-def _cache_folder(path: str) -> Path | None:
-    try:
-        if path == "-" or os.path.getsize(path) < CACHE_FROM_BYTES:
-            return None
-    except OSError:
-        return None
-    chosen = os.environ.get("GAPTRACE_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "gaptrace"
 
 
 def _progress(path: str) -> Callable[[int, int], None] | None:
@@ -128,28 +111,3 @@ def _progress(path: str) -> Callable[[int, int], None] | None:
         click.echo(f"\rreading {name}: {done // 1_000_000} MB{share}{end}", nl=False, err=True)
 
     return show
-
-
-def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
-    """Every mode and repeat of the run folder at a path, analysed."""
-    from gaptrace.analysis.run import Cell, analyze_run
-    from gaptrace.analysis.runinfo import Manifest
-    from gaptrace.load.runfolder import RunCell, read_run_folder
-    from gaptrace.trace import RunInfo
-
-    folder = read_run_folder(path)
-
-    def cell(found: RunCell) -> Cell:
-        trace_path = found.trace_path
-        cache = _cache_folder(str(trace_path)) if use_cache and trace_path else None
-        return Cell(
-            mode=found.mode,
-            repeat=found.repeat,
-            path=str(found.path),
-            status=found.status,
-            reason=found.reason,
-            manifest=Manifest(RunInfo(str(found.path), found.manifest)),
-            load=None if trace_path is None else partial(found.load, cache=cache),
-        )
-
-    return analyze_run(folder.name, path, [cell(found) for found in folder.cells], options)

@@ -15,9 +15,10 @@ from gaptrace.errors import GaptraceError, OptionError
 if TYPE_CHECKING:
     from gaptrace.analysis.result import Analysis
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.analysis.sweep import SweepAnalysis
     from gaptrace.report.privacy import Privacy
 
-Result: TypeAlias = "Analysis | RunAnalysis"
+Result: TypeAlias = "Analysis | RunAnalysis | SweepAnalysis"
 F = TypeVar("F", bound=Callable[..., Any])
 
 

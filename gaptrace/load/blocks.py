@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from gaptrace.load.layout import Layout
     from gaptrace.load.settings import Settings
 
-_EPOCH_WITH_FRACTION = re.compile(rb'"ts"\s{0,8}:\s{0,8}\d{13,}\.')
+# A fraction behind 8.8e12 us or more, just above times.EXACT_BELOW: an absolute epoch time.
+# Kineto's own times, counted from a base a few months back, have 13 digits too and stay below.
+_EPOCH_WITH_FRACTION = re.compile(rb'"ts"\s{0,8}:\s{0,8}(?:\d{14,}|9\d{12}|8[89]\d{11})\.')
 _ERROR_AT = re.compile(r"byte (\d+)")
 _CONSTANT = rb"[-+]?(?:NaN|Infinity|nan|inf)\b"
 _CONSTANT_THERE = re.compile(rb"[-+:,\[ ]{0,2}" + _CONSTANT)

@@ -24,8 +24,6 @@ Array = npt.NDArray[Any]
 _get = {
     name: attrgetter(name)
     for name in [
-        "cat",
-        "name",
         "ts",
         "dur",
         "args",
@@ -42,7 +40,7 @@ _get = {
         "old_ext",
     ]
 }
-_lane = attrgetter("pid", "tid")
+_kind = attrgetter("cat", "name", "pid", "tid")
 _shape = attrgetter("dims", "types", "concrete")
 _same = itemgetter(slice(None))
 
@@ -70,6 +68,30 @@ class _Categories(dict[object, int]):
     def __missing__(self, key: object) -> int:
         found = CATEGORIES.get(key.lower(), Cat.OTHER) if isinstance(key, str) else Cat.OTHER
         code = self[key] = int(found)
+        return code
+
+
+class _Kinds(dict[tuple[Hashable, Hashable, object, object], int]):
+    """Codes of what many events share, category, name, process and thread: one look-up for all.
+
+    names, lanes: the tables of both. cat, name, lane: for each code its category, and its codes in
+    the two tables.
+    """
+
+    def __init__(self) -> None:
+        self.names: Codes[Hashable] = Codes()
+        self.lanes: Codes[Pair] = Codes()
+        self.cat: list[int] = []
+        self.name: list[int] = []
+        self.lane: list[int] = []
+        self._categories = _Categories()
+
+    def __missing__(self, key: tuple[Hashable, Hashable, object, object]) -> int:
+        code = self[key] = len(self)
+        cat, name, pid, tid = key
+        self.cat.append(self._categories[cat])
+        self.name.append(self.names[name])
+        self.lane.append(self.lanes[pid, tid])
         return code
 
 
@@ -156,14 +178,12 @@ class Columns:
     def __init__(self, part: Part) -> None:
         self._part = part
         self._lists: dict[str, list[Array]] = {name: [] for name in COLUMNS}
-        self._names: Codes[Hashable] = Codes()
-        self._lanes: Codes[Pair] = Codes()
+        self._kinds = _Kinds()
         self._devices: Codes[Pair] = Codes()
         self._shapes: Codes[bytes] = Codes()
         self._shapes_known = 0
         # Codes of what has no dimensions under the new name: the old spelling, or no shapes at all.
         self._dimless: list[int] = []
-        self._categories = _Categories()
         # The piece of text at hand, and which of its events are kept, where not all are.
         self._piece = (0, 0)
         self._kept: Array | None = None
@@ -190,12 +210,13 @@ class Columns:
         self._fix_durations(dur)
         count = len(events)
         args: list[Args] = [a or NO_ARGS for a in map(_get["args"], events)]
-        cat = self._code(self._categories, _get["cat"], events).astype(np.int8)
+        kind = self._code(self._kinds, _kind, events)
+        cat = np.array(self._kinds.cat, np.int8)[kind]
         self._put("start", start)
         self._put("dur", dur)
         self._put("cat", cat)
-        self._put("name", self._code(self._names, _get["name"], events))
-        self._put("lane", self._code(self._lanes, _lane, events))
+        self._put("name", np.array(self._kinds.name, np.int32)[kind])
+        self._put("lane", np.array(self._kinds.lane, np.int32)[kind])
         self._put("corr", self._ints("corr", args, 0))
         self._put("ext", self._external(args))
         self._gpu(events, args, cat)
@@ -210,8 +231,8 @@ class Columns:
         for name, pieces in self._lists.items():
             joined = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
             part.columns[name] = narrow(joined)
-        part.names = list(self._names)
-        part.lanes = list(self._lanes)
+        part.names = list(self._kinds.names)
+        part.lanes = list(self._kinds.lanes)
         part.devices = list(self._devices)
         part.shapes = list(self._shapes)
 

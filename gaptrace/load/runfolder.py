@@ -2,12 +2,16 @@
 
 A run folder is NAME/MODE/REPEAT/{run.json, trace.json.gz}. Any level of it can be named: the whole
 run, one mode, one repeat. Folders that are still being written (`.partial`) are not looked at.
+
+A sweep is NAME/POINT/MODE/REPEAT: each point (`batch-8`, `length-128`, `batch-8-length-128`) is a
+run folder of its own, and its manifests say which point it is.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +24,17 @@ from gaptrace.trace import RunInfo, Trace
 MANIFEST = "run.json"
 SCHEMA = "gaptrace.run/1"
 # The order in which modes are shown; others follow by name.
-MODES = ("eager", "compiled", "graph", "compiled-graph", "as-is")
+MODES = (
+    "eager",
+    "compiled",
+    "graph",
+    "compiled-graph",
+    "piecewise",
+    "reduce-overhead",
+    "max-autotune",
+    "as-is",
+)
+_POINT = re.compile(r"batch-(?P<batch>\d+)(?:-length-(?P<after>\d+))?|length-(?P<length>\d+)")
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,77 @@ class RunFolder:
         return tuple(cell for cell in self.cells if cell.mode == mode)
 
 
+@dataclass(frozen=True)
+class Point:
+    """One run of a sweep: its folder's name, its batch size and length (None: not varied)."""
+
+    name: str
+    batch: int | None
+    length: int | None
+    run: RunFolder
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """A sweep: its name and its points, by length and then by batch size."""
+
+    path: Path
+    name: str
+    points: tuple[Point, ...]
+
+
+def is_sweep(path: str | Path) -> bool:
+    """Whether the path is a folder of points, each a run folder that says it is one."""
+    folder = Path(path)
+    return folder.is_dir() and bool(_points(folder))
+
+
+def read_sweep(path: str | Path) -> SweepFolder:
+    """The sweep at a path.
+
+    Raises:
+        NotATraceError: nothing there is a point of a sweep, or a manifest cannot be read.
+    """
+    folder = Path(path)
+    found = _points(folder)
+    if not found:
+        raise NotATraceError(f"{folder} is not a sweep", _inside(folder))
+    points = []
+    for place in found:
+        batch, length = _sizes(place.name)
+        points.append(Point(place.name, batch, length, read_run_folder(place)))
+    points.sort(key=lambda point: (point.length or 0, point.batch or 0))
+    own = next((c.manifest.get("name") for p in points for c in p.run.cells), None)
+    return SweepFolder(folder, str(own or folder.absolute().name), tuple(points))
+
+
+def _sizes(name: str) -> tuple[int | None, int | None]:
+    match = _POINT.fullmatch(name)
+    if match is None:
+        return None, None
+    batch, length = match["batch"], match["length"] or match["after"]
+    return int(batch) if batch else None, int(length) if length else None
+
+
+def _points(folder: Path) -> list[Path]:
+    """Subfolders that are points: by their names, and by what their first manifest says."""
+    return [
+        place
+        for place in sorted(folder.iterdir())
+        if _POINT.fullmatch(place.name)
+        and place.is_dir()
+        and any(_says_point(manifest) for manifest in _manifests(place)[:1])
+    ]
+
+
+def _says_point(manifest: Path) -> bool:
+    try:
+        data = json.loads(manifest.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True  # Reading the run will say what is wrong with it.
+    return isinstance(data, dict) and isinstance(data.get("point"), dict)
+
+
 def is_run_folder(path: str | Path) -> bool:
     """Whether the path is a run, a mode or a repeat folder with a manifest in it."""
     folder = Path(path)
@@ -91,6 +176,13 @@ def read_run_folder(path: str | Path) -> RunFolder:
     """
     folder = Path(path)
     found = _manifests(folder)
+    if not found and is_sweep(folder):
+        names = [str(place) for place in _points(folder)]
+        more = ", ..." if len(names) > 4 else ""
+        raise NotATraceError(
+            f"{folder} is a sweep of {len(names)} points, and this takes one run",
+            f"name a point: {', '.join(names[:4])}{more}",
+        )
     if not found:
         raise NotATraceError(
             f"{folder} is a folder without recorded runs",
@@ -100,13 +192,27 @@ def read_run_folder(path: str | Path) -> RunFolder:
     order = {mode: i for i, mode in enumerate(MODES)}
     cells.sort(key=lambda cell: (order.get(cell.mode, len(order)), cell.mode, cell.repeat))
     name = next((str(c.manifest["name"]) for c in cells if c.manifest.get("name")), folder.name)
-    return RunFolder(folder, name, tuple(cells))
+    return RunFolder(folder, _with_point(name, cells), tuple(cells))
+
+
+def _with_point(name: str, cells: list[RunCell]) -> str:
+    """`NAME/batch-8` for a point of a sweep, so that points can be told apart by name."""
+    point = next((c.manifest["point"] for c in cells if c.manifest.get("point")), None)
+    if not isinstance(point, Mapping):
+        return name
+    parts = [f"{key}-{point[key]}" for key in ("batch", "length") if point.get(key) is not None]
+    own = "-".join(parts)
+    return name if not own or name.endswith(own) else f"{name}/{own}"
 
 
 def _inside(folder: Path) -> str:
     """What to name instead: runs and traces that lie in a folder."""
     found = sorted(folder.iterdir()) if folder.is_dir() else []
-    names = [p.name for p in found if is_run_folder(p) or p.name.endswith((".json", ".json.gz"))]
+    names = [
+        p.name
+        for p in found
+        if is_run_folder(p) or is_sweep(p) or p.name.endswith((".json", ".json.gz"))
+    ]
     if not names:
         return "name a trace file, or a folder that `gaptrace collect` wrote"
     more = ", ..." if len(names) > 6 else ""

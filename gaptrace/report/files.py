@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from gaptrace.analysis.compare.result import Comparison
     from gaptrace.analysis.result import Analysis
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.analysis.sweep import SweepAnalysis
 
-Result: TypeAlias = "Analysis | RunAnalysis | Comparison"
-Reportable: TypeAlias = "Result | Sequence[Analysis | RunAnalysis]"
+Result: TypeAlias = "Analysis | RunAnalysis | SweepAnalysis | Comparison"
+Reportable: TypeAlias = "Result | Sequence[Analysis | RunAnalysis | SweepAnalysis]"
 
 
 def kinds() -> tuple[str, ...]:
@@ -63,10 +64,18 @@ def write_report(path: str, result: Reportable, privacy: Privacy = Privacy.OPEN)
 def _html(results: Sequence[Any], privacy: Privacy) -> str:
     from gaptrace.analysis.compare.result import Comparison
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.analysis.sweep import SweepAnalysis
     from gaptrace.report.html import render_analysis_html
     from gaptrace.report.html_compare import render_comparison_html
     from gaptrace.report.html_run import render_analyses_html, render_run_html
+    from gaptrace.report.sweep_page import render_sweep_html
 
+    if any(isinstance(item, SweepAnalysis) for item in results):
+        if len(results) > 1:
+            raise OptionError(
+                "a sweep has an HTML file of its own", "write each result to a file of its own"
+            )
+        return render_sweep_html(results[0], privacy)
     if len(results) > 1:
         return render_analyses_html(_flat(results), privacy)
     (only,) = results
@@ -96,12 +105,14 @@ def _flat(results: Sequence[Any]) -> list[Analysis]:
 def _markdown(results: Sequence[Any], privacy: Privacy) -> str:
     from gaptrace.analysis.compare.result import Comparison
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.analysis.sweep import SweepAnalysis
     from gaptrace.report.github import COMMENT_LIMIT, MARKER
     from gaptrace.report.markdown import (
         render_analysis_markdown,
         render_comparison_markdown,
         render_run_markdown,
     )
+    from gaptrace.report.sweep_text import render_sweep_markdown
 
     texts = []
     for item in results:
@@ -109,6 +120,8 @@ def _markdown(results: Sequence[Any], privacy: Privacy) -> str:
             texts.append(render_comparison_markdown(item, privacy))
         elif isinstance(item, RunAnalysis):
             texts.append(render_run_markdown(item, privacy))
+        elif isinstance(item, SweepAnalysis):
+            texts.append(render_sweep_markdown(item, privacy))
         else:
             texts.append(render_analysis_markdown(item, privacy))
     body = [text.removeprefix(MARKER) for text in texts]
@@ -123,6 +136,7 @@ def _markdown(results: Sequence[Any], privacy: Privacy) -> str:
 def _svg(results: Sequence[Any], privacy: Privacy) -> str:
     from gaptrace.analysis.compare.result import Comparison
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.analysis.sweep import SweepAnalysis
     from gaptrace.report.svg import render_bridge_svg, render_run_svg, render_step_svg
 
     del privacy  # a picture holds no paths
@@ -131,6 +145,10 @@ def _svg(results: Sequence[Any], privacy: Privacy) -> str:
         raise OptionError("one SVG holds one picture", "write each result to a file of its own")
     if isinstance(first, Comparison):
         return render_bridge_svg(first)
+    if isinstance(first, SweepAnalysis):
+        from gaptrace.report.sweep_page import render_sweep_svg
+
+        return render_sweep_svg(first)
     return render_run_svg(first) if isinstance(first, RunAnalysis) else render_step_svg(first)
 
 
@@ -149,8 +167,10 @@ def _json(results: Sequence[Any], privacy: Privacy) -> str:
 def _text(results: Sequence[Any], privacy: Privacy) -> str:
     from gaptrace.analysis.compare.result import Comparison
     from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.analysis.sweep import SweepAnalysis
     from gaptrace.report.compare_text import comparison_report
     from gaptrace.report.run_text import run_report
+    from gaptrace.report.sweep_text import sweep_report
     from gaptrace.report.text import text_report
 
     texts = []
@@ -159,6 +179,8 @@ def _text(results: Sequence[Any], privacy: Privacy) -> str:
             texts.append(comparison_report(item, color=False))
         elif isinstance(item, RunAnalysis):
             texts.append(run_report(item, color=False))
+        elif isinstance(item, SweepAnalysis):
+            texts.append(sweep_report(item, color=False))
         else:
             texts.append(text_report(item, color=False))
     return privacy.text("\n\n".join(texts)) + "\n"

@@ -19,9 +19,11 @@ from gaptrace.report.detail import (
 )
 from gaptrace.report.finding_list import findings_section
 from gaptrace.report.markup import Markup, element, markup, shortened
-from gaptrace.report.matrix import MatrixCell, analysis_cells, matrix
+from gaptrace.report.matrix import SAID, MatrixCell, analysis_cells, matrix
 from gaptrace.report.overview import ceilings_section, identity, token_section, trust_line
 from gaptrace.report.page import page
+from gaptrace.report.piece_section import piece_section
+from gaptrace.report.predict_cells import analysis_predictions
 from gaptrace.report.privacy import Privacy
 from gaptrace.report.step_views import said, strip_section, timeline_section
 from gaptrace.report.terms import Terms
@@ -57,6 +59,7 @@ def analysis_body(analysis: Analysis, context: Context) -> Body:
         findings_section(analysis, shown, context),
         strip_section(analysis, shown, context),
         timeline_section(analysis, shown, context),
+        piece_section(analysis, context),
         kernels_section(analysis, context),
         ops_section(analysis, context),
         host_section(analysis, context),
@@ -80,8 +83,7 @@ def modes_section(analysis: Analysis, context: Context) -> Section | None:
     if not context.predicted:
         return None
     cells = analysis_cells(analysis, context.predicted)
-    text = "Tokens per second by mode; solid is measured, hatched is predicted."
-    return section(context, "modes", "What would help", element("p", text), matrix(cells))
+    return section(context, "modes", "What would help", element("p", SAID), matrix(cells))
 
 
 def _empty_state(analysis: Analysis) -> tuple[Markup, ...]:
@@ -118,13 +120,10 @@ def _timeline_data(shown: Sequence[View], context: Context) -> dict[str, Any]:
     }
 
 
-def render_analysis_html(
-    analysis: Analysis,
-    privacy: Privacy = Privacy.OPEN,
-    predicted: Mapping[str, MatrixCell] | None = None,
-) -> str:
-    """One analysis as an HTML report; `predicted` fills the modes of its 2x2 that were not run."""
-    return within_cap(lambda budget: _analysis_page(analysis, privacy, budget, predicted or {}))
+def render_analysis_html(analysis: Analysis, privacy: Privacy = Privacy.OPEN) -> str:
+    """One analysis as an HTML report, with the other modes of its 2x2 as predicted."""
+    predicted = analysis_predictions(analysis)
+    return within_cap(lambda budget: _analysis_page(analysis, privacy, budget, predicted))
 
 
 def within_cap(render: Callable[[Budget], str]) -> str:

@@ -71,19 +71,19 @@ def _comparison_page(comparison: Comparison, privacy: Privacy, budget: Budget) -
     front = Context("", terms, privacy, budget)
     sections: list[Section] = []
     if comparison.two_by_two is not None:
-        sections.append(_square_section(comparison.two_by_two, front))
+        sections.append(square_section(comparison.two_by_two, front))
     if comparison.gates:
         sections.append(_gates_section(comparison, front))
     bodies, navigation, timelines = [], list(sections), []
     for i, pair in enumerate(comparison.pairs):
         context = Context(f"p{i + 1}-" if many else "", terms, privacy, each)
-        parts, data = _pair_parts(pair, context)
+        parts, data = pair_sections(pair, context)
         timelines += data
         label = shortened(pair.label, 120)
         head = [element("h2", label, class_="mode")] if many else []
         if many or comparison.two_by_two is not None:
             head.append(element("p", shortened(pair.sentence), class_="lead"))
-        html = markup(*head, *_warnings(pair), *[part.html() for part in parts])
+        html = markup(*head, *pair_warnings(pair), *[part.html() for part in parts])
         if many:
             key = f"p{i + 1}"
             navigation.append(Section(key, label, markup()))
@@ -123,7 +123,8 @@ def _shared_facts(pair: Pair) -> list[str]:
     ]
 
 
-def _warnings(pair: Pair) -> list[Markup]:
+def pair_warnings(pair: Pair) -> list[Markup]:
+    """What makes a pair doubtful: in what the two are unlike, and the comparison's own notes."""
     shown = []
     if pair.banner:
         text = "These runs are unlike and were compared all the same: " + "; ".join(pair.banner)
@@ -138,14 +139,16 @@ def _warnings(pair: Pair) -> list[Markup]:
     return shown
 
 
-def _pair_parts(pair: Pair, context: Context) -> tuple[list[Section], list[dict[str, Any]]]:
+def pair_sections(pair: Pair, context: Context) -> tuple[list[Section], list[dict[str, Any]]]:
+    """The sections of one pair, from the bridge to where the two come from, and its timelines."""
     parts: list[Section | None] = [_bridge_section(pair, context), _metrics_section(pair, context)]
     drawn_, data = _timelines_section(pair, context)
     parts += [drawn_, _kernels_section(pair, context), _sides_section(pair, context)]
     return [part for part in parts if part is not None], data
 
 
-def _square_section(square: TwoByTwo, context: Context) -> Section:
+def square_section(square: TwoByTwo, context: Context) -> Section:
+    """The 2x2 of a comparison with what compiling and capturing did, each with and without."""
     effects = (
         square.compiled_launched,
         square.compiled_captured,

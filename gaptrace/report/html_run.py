@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gaptrace import units
@@ -20,9 +20,11 @@ from gaptrace.report.html import (
     within_cap,
 )
 from gaptrace.report.markup import Markup, element, markup, shortened
-from gaptrace.report.matrix import MatrixCell, matrix, run_cells
+from gaptrace.report.matrix import SAID, matrix, run_cells
 from gaptrace.report.overview import SIGN, identity
 from gaptrace.report.page import page
+from gaptrace.report.piece_section import run_part_sections
+from gaptrace.report.predict_cells import run_predictions
 from gaptrace.report.privacy import Privacy
 from gaptrace.report.tables import Cell, Number, counted, data_table, timed
 from gaptrace.report.terms import Terms
@@ -42,20 +44,20 @@ class Entry:
 def render_run_html(
     run: RunAnalysis,
     privacy: Privacy = Privacy.OPEN,
-    predicted: Mapping[str, MatrixCell] | None = None,
 ) -> str:
     """A run folder as an HTML report: the 2x2 of its modes, their figures, then mode by mode.
 
-    `predicted` fills the cells of modes that were not recorded.
+    Modes that were not recorded are in the 2x2 as predicted from those that were.
     """
     entries = [_entry(run, mode) for mode in run.modes]
-    cells = run_cells(run, predicted)
+    cells = run_cells(run, run_predictions(run))
 
     def body(context: Context) -> list[Section]:
+        found = run_part_sections(run, context)
         if cells is None:
-            return []
-        text = "Tokens per second by mode; solid is measured, hatched is predicted."
-        return [section(context, "modes", "What would help", element("p", text), matrix(cells))]
+            return found
+        square = section(context, "modes", "What would help", element("p", SAID), matrix(cells))
+        return [square, *found]
 
     name = shortened(run.name, 120)
     return within_cap(

@@ -25,10 +25,13 @@ from gaptrace.report.matrix import (
     UNKNOWN,
     MatrixCell,
     run_cells,
+    spread,
     square_cells,
 )
 from gaptrace.report.overview import SIGN
+from gaptrace.report.predict_cells import run_predictions
 from gaptrace.report.privacy import Privacy
+from gaptrace.report.run_parts import run_parts
 
 KERNELS_SHOWN, GROUPS_SHOWN, EVIDENCE_SHOWN = 12, 12, 5
 # The rows of the table on top, in order; the rest is in the folded parts.
@@ -50,14 +53,14 @@ def render_analysis_markdown(analysis: Analysis, privacy: Privacy = Privacy.OPEN
         [
             *[_finding(finding, privacy) for finding in analysis.findings],
             _kernels(analysis),
-            _command("analyze", [privacy.path(analysis.source.path)]),
+            command("analyze", [privacy.path(analysis.source.path)]),
         ],
     )
 
 
 def render_run_markdown(run: RunAnalysis, privacy: Privacy = Privacy.OPEN) -> str:
     """A run folder as a GitHub comment: the 2x2, the modes, the findings of each."""
-    cells = run_cells(run)
+    cells = run_cells(run, run_predictions(run))
     details = []
     for mode in run.modes:
         analysis = run.representative(mode)
@@ -72,8 +75,19 @@ def render_run_markdown(run: RunAnalysis, privacy: Privacy = Privacy.OPEN) -> st
             details += [_finding(f, privacy, f"{plain(mode)}: ") for f in analysis.findings]
     return fitted(
         [f"### {plain(run_sentence(run))}", _square(cells) if cells else "", _modes(run)],
-        [*details, _command("analyze", [privacy.path(run.path)])],
+        [*_parts(run, privacy), *details, command("analyze", [privacy.path(run.path)])],
     )
+
+
+def _parts(run: RunAnalysis, privacy: Privacy) -> list[str]:
+    """Starts, pieces, buckets, autotuning: folded, as a run may have many rows of each."""
+    found = []
+    for part in run_parts(run):
+        rows = [[plain(cell) for cell in row] for row in part.rows]
+        body = [table(part.header, rows)] if rows else []
+        body.append("\n".join(f"- {plain(privacy.text(line))}" for line in part.lines))
+        found.append(folded(plain(part.title), "\n\n".join(text for text in body if text)))
+    return found
 
 
 def render_comparison_markdown(comparison: Comparison, privacy: Privacy = Privacy.OPEN) -> str:
@@ -102,7 +116,7 @@ def render_comparison_markdown(comparison: Comparison, privacy: Privacy = Privac
         optional.append(folded(f"{len(held)} gates not tripped", "\n".join(lines)))
     paths = [pair.baseline.path for pair in comparison.pairs[:1]]
     paths += [pair.candidate.path for pair in comparison.pairs]
-    optional.append(_command("compare", [privacy.path(path) for path in dict.fromkeys(paths)]))
+    optional.append(command("compare", [privacy.path(path) for path in dict.fromkeys(paths)]))
     return fitted(parts, optional)
 
 
@@ -212,7 +226,7 @@ def _kernels(analysis: Analysis) -> str:
     return folded("longest kernels", table(header, rows, left=2))
 
 
-def _command(name: str, paths: Sequence[str]) -> str:
+def command(name: str, paths: Sequence[str]) -> str:
     """The command that makes this again, in a block that nothing in a path can close."""
     words = " ".join(shlex.quote(path.replace("`", "'")) for path in paths)
     line = " ".join(f"gaptrace {name} {words}".split())
@@ -250,7 +264,8 @@ def _square(cells: dict[str, MatrixCell]) -> str:
     def words(cell: MatrixCell) -> str:
         if cell.known == UNKNOWN or cell.tokens_per_s is None:
             return UNKNOWN
-        text = f"{units.rate(cell.tokens_per_s)} ({units.time(cell.step_ns)}, {cell.known})"
+        known = f"{cell.known}{spread(cell)}"
+        text = f"{units.rate(cell.tokens_per_s)} ({units.time(cell.step_ns)}, {known})"
         return f"**{text}**" if cell.tokens_per_s == best else text
 
     rows = [[row, *[words(cells[MODES[row, column]]) for column in COLUMNS]] for row in ROWS]

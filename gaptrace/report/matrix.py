@@ -12,6 +12,8 @@ from gaptrace.analysis.run import RunAnalysis, step_ns
 from gaptrace.report.markup import Markup, element, markup, number
 
 MEASURED, PREDICTED, UNKNOWN = "measured", "predicted", "not recorded"
+# What the box says of itself.
+SAID = "Tokens per second by mode; solid is measured, hatched is predicted, the line its range."
 ROWS = ("eager", "compiled")
 COLUMNS = ("launched", "captured")
 MODES = {
@@ -124,6 +126,14 @@ def matrix(cells: Mapping[str, MatrixCell]) -> Markup:
     )
 
 
+def spread(cell: MatrixCell) -> str:
+    """Half the width of a predicted step time's range, ` ±5 %`; empty where there is none."""
+    if cell.range_ns is None or not cell.step_ns:
+        return ""
+    percent = 50 * (cell.range_ns[1] - cell.range_ns[0]) / cell.step_ns
+    return f" ±{units.digits(percent, 1)} %"
+
+
 def _cell(cell: MatrixCell, largest: float) -> Markup:
     if cell.known == UNKNOWN or cell.tokens_per_s is None:
         return element(
@@ -132,12 +142,9 @@ def _cell(cell: MatrixCell, largest: float) -> Markup:
         )  # fmt: skip
     share = 100 * cell.tokens_per_s / largest if largest else 0
     best = cell.tokens_per_s == largest
-    spread = ""
     whisker = None
     if cell.range_ns is not None and cell.step_ns:
         low, high = (cell.tokens_per_s * cell.step_ns / end for end in reversed(cell.range_ns))
-        percent = 50 * (cell.range_ns[1] - cell.range_ns[0]) / cell.step_ns
-        spread = f" ±{units.digits(percent, 1)} %"
         ends = [f"{number(min(100 * end / largest, 100))}%" for end in (low, high)]
         whisker = element("line", x1=ends[0], x2=ends[1], y1=5, y2=5, class_="range")
     css = "k-busy" if cell.known == MEASURED else "predicted"
@@ -152,7 +159,7 @@ def _cell(cell: MatrixCell, largest: float) -> Markup:
         ),
         element(
             "p",
-            markup(f"{units.time(cell.step_ns)} a step, {cell.known}{spread}"),
+            markup(f"{units.time(cell.step_ns)} a step, {cell.known}{spread(cell)}"),
             element("br"),
             cell.note,
             class_="soft",

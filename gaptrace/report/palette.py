@@ -39,6 +39,19 @@ BUSY = Look("#2F7F79", "#6FC3BC", "solid", "B", "busy")
 BACKPRESSURE = Look("#7A869A", "#A9B4C6", "horizontal", "q", "queue full: the GPU is behind")
 HOST = {**{name: CAUSES[name] for name in CAUSES}, "backpressure": BACKPRESSURE}
 
+# Modes of a run where several are drawn as curves. Here the pattern is the marker's shape: colour
+# and shape go together, and a legend has the word. Calmer than the causes, which stay the loudest.
+MODES = {
+    "eager": Look("#5B6470", "#AEB7C0", "circle", "e", "eager"),
+    "compiled": Look("#8A5A2B", "#D9A877", "square", "c", "compiled"),
+    "graph": Look("#2F7F79", "#6FC3BC", "diamond", "g", "graph"),
+    "compiled-graph": Look("#174F7A", "#7DB6E8", "triangle", "G", "compiled-graph"),
+    "piecewise": Look("#6A4C9C", "#BBA2EA", "triangle-down", "p", "piecewise"),
+    "reduce-overhead": Look("#A03A6B", "#EE9CC2", "plus", "r", "reduce-overhead"),
+    "max-autotune": Look("#3F6B1F", "#A3CF7C", "cross", "m", "max-autotune"),
+    "as-is": Look("#4D4D4D", "#C8C8C8", "bar", "a", "as-is"),
+}
+
 # Tints of one teal, from dark to light.
 OP_CLASSES = {
     "gemm": Look("#1F5F5B", "#3E9C95", "solid", "G", "GEMM"),

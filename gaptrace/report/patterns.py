@@ -93,7 +93,8 @@ def colour_rules() -> str:
     """CSS rules that need only the variables.
 
     `.k-sync` fills a shape with colour and pattern, `.l-k-sync` strokes a line with them,
-    `.f-k-sync` and `.s-k-sync` are the plain colour as fill and stroke.
+    `.f-k-sync` and `.s-k-sync` are the plain colour as fill and stroke. `.m-eager` is a mode's
+    curve and marker.
     """
     rules = [".l-call{stroke:var(--soft)}", ".l-op{stroke:var(--block)}"]
     for name, look in looks().items():
@@ -106,6 +107,15 @@ def colour_rules() -> str:
         if look.pattern != "solid":
             rules.append(f".f-{name}{{fill:var(--{name})}}")
             rules.append(f".s-{name}{{stroke:var(--{name});fill:none}}")
+    rules += [f".m-{name}{{stroke:var(--m-{name});fill:var(--m-{name})}}" for name in palette.MODES]
+    rules += [
+        ".curve{stroke-width:2;fill:none}",
+        ".curve.launch{stroke-width:1.5;stroke-dasharray:6 4}",
+        ".curve.bandwidth{stroke-width:1.5;stroke-dasharray:1.5 4}",
+        ".curve.predicted{stroke-dasharray:4 3}",
+        ".mark.predicted{fill:var(--bg);stroke-width:2}",
+        ".grid{stroke:var(--line);fill:none}",
+    ]
     return "\n".join(rules)
 
 
@@ -122,6 +132,8 @@ def _values(index: int) -> Iterator[tuple[str, str]]:
         colour = (look.light, look.dark)[index]
         if colour != "none":
             yield name, colour
+    for name, look in palette.MODES.items():
+        yield f"m-{name}", (look.light, look.dark)[index]
 
 
 def standalone_style() -> Markup:

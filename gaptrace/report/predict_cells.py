@@ -1,8 +1,13 @@
-"""The predicted cells of a 2x2, for the HTML report's matrix."""
+"""The predicted cells of a 2x2, for the reports' matrix."""
 
 from __future__ import annotations
 
-from gaptrace.analysis.predict.result import PREDICTED, Prediction
+from gaptrace import units
+from gaptrace.analysis.predict import Prediction, predict_run
+from gaptrace.analysis.predict.result import PREDICTED
+from gaptrace.analysis.result import Analysis
+from gaptrace.analysis.run import RunAnalysis
+from gaptrace.errors import GaptraceError
 from gaptrace.report.matrix import MatrixCell
 
 
@@ -14,11 +19,24 @@ def predicted_cells(prediction: Prediction) -> dict[str, MatrixCell]:
             cell.range_ns,
         )
         for mode, cell in prediction.square.items()
-        if cell.known == PREDICTED
+        if cell.known == PREDICTED and cell.step_ns is not None
     }  # fmt: skip
 
 
-def _counts(kernels: float | None) -> str:
-    from gaptrace import units
+def run_predictions(run: RunAnalysis) -> dict[str, MatrixCell]:
+    """The predicted cells of a run; none where no mode has a recording to predict from."""
+    try:
+        return predicted_cells(predict_run(run))
+    except GaptraceError:
+        return {}
 
+
+def analysis_predictions(analysis: Analysis) -> dict[str, MatrixCell]:
+    """The predicted cells around a lone recording; none where its step has no time."""
+    if analysis.device is None or analysis.headline.steps["period_ns"].median is None:
+        return {}
+    return predicted_cells(analysis.prediction)
+
+
+def _counts(kernels: float | None) -> str:
     return "" if kernels is None else f"{units.count(kernels)} kernels"

@@ -7,6 +7,7 @@ from gaptrace.analysis.predict import predict_run
 from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.run import RunAnalysis, step_ns
 from gaptrace.report.predict_text import help_section
+from gaptrace.report.run_parts import run_parts
 from gaptrace.report.terminal import Ink, table, wrapped
 from gaptrace.report.text import WIDTH
 
@@ -19,6 +20,7 @@ def run_report(run: RunAnalysis, *, color: bool) -> str:
         _facts(run),
         _modes(run),
         _findings(run),
+        *_parts(run),
         help_section(predict_run(run), color=color),
         _notes(run),
         _next(run, ink),
@@ -109,6 +111,16 @@ def _findings(run: RunAnalysis) -> str:
         text = f", up to {units.time(gain)}/token" if gain > 0 else ""
         lines.append(wrapped(f"{mode}: {top.id} {top.title}{text}", WIDTH, indent="  "))
     return "\n".join(["largest finding of each mode", *lines]) if lines else ""
+
+
+def _parts(run: RunAnalysis) -> list[str]:
+    """Starts, pieces, buckets, autotuning: what the recorder saw beside the steps."""
+    found = []
+    for part in run_parts(run):
+        body = [table([part.title, *part.header[1:]], part.rows)] if part.rows else [part.title]
+        body += [wrapped(line, WIDTH, indent="  ") for line in part.lines]
+        found.append("\n".join(body))
+    return found
 
 
 def _notes(run: RunAnalysis) -> str:

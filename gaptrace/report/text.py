@@ -14,6 +14,7 @@ from gaptrace.analysis.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.bars import Part, bar
 from gaptrace.report.predict_text import help_section
+from gaptrace.report.run_parts import SEAMS, piece_words, seam_rows
 from gaptrace.report.terminal import Ink, table, wrapped
 
 WIDTH = 80
@@ -44,6 +45,7 @@ def text_report(analysis: Analysis, *, color: bool) -> str:
         _bars(analysis, ink),
         _ceilings(analysis),
         _what_ifs(analysis),
+        _pieces(analysis),
         help_section(analysis.prediction, color=color),
         _findings(analysis, ink),
         _host(analysis),
@@ -194,6 +196,15 @@ def _what_ifs(analysis: Analysis) -> str:
         for item in analysis.what_ifs
     ]
     return table(["what if (modelled)", "step", "rate", "binds"], rows)
+
+
+def _pieces(analysis: Analysis) -> str:
+    found = analysis.piecewise
+    if found is None:
+        return ""
+    lines = [wrapped(f"pieces: {piece_words(found)}", WIDTH)]
+    rows = [[units.middle_elided(row[0], 32), *row[1:]] for row in seam_rows(found)]
+    return "\n".join([*lines, table(list(SEAMS), rows)])
 
 
 def _findings(analysis: Analysis, ink: Ink) -> str:

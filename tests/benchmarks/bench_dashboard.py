@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import statistics
 import sys
@@ -23,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.dashboard_memory import memory_lines
 from tests.browser.conftest import ARGUMENTS, CHROMIUM
 from tests.browser.dashboards import Served, served
 from tests.builders import events_json, kernel, launch, mark, op
@@ -93,40 +93,46 @@ SEEN = """
   });
   watcher.observe(document, {childList: true, subtree: true});
 """
-FRAMES = """async () => {
-  const view = gaptrace.pages.find(p => p.current).current(), times = [];
+# Sixty views that zoom into the middle of the step, then sixty that move along it at a width where
+# the most blocks are wide enough to be drawn one by one.
+VIEWS = """
+  const view = gaptrace.pages.find(p => p.current).current();
   view.fit();
-  const frame = () => new Promise(done => requestAnimationFrame(done));
-  await frame();
-  const [from, to] = view.view();
-  const span = to - from, middle = (from + to) / 2;
+  await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const [from, to] = view.view(), span = to - from, middle = (from + to) / 2, views = [];
   for (let i = 0; i < 60; i++) {
     const half = span / 2 * Math.pow(.93, i), at = middle + (i % 7 - 3) * span * .002;
+    views.push([at - half, at + half]);
+  }
+  for (let i = 0; i < 60; i++) {
+    const at = from + span * (.1 + .8 * i / 60);
+    views.push([at, at + span / 10]);
+  }
+"""
+FRAMES = f"""async () => {{{VIEWS}
+  const times = [];
+  for (const [start, end] of views) {{
     const began = performance.now();
-    view.setView(at - half, at + half);
-    await frame();
+    view.setView(start, end);
+    await new Promise(done => requestAnimationFrame(done));
     await new Promise(done => setTimeout(done, 0));
     times.push(performance.now() - began);
-  }
+  }}
   return times;
-}"""
-DRAW = """async () => {
-  const view = gaptrace.pages.find(p => p.current).current(), real = window.requestAnimationFrame;
-  view.fit();
-  await new Promise(done => real(() => real(done)));
-  const [from, to] = view.view(), span = to - from, times = [];
+}}"""
+DRAW = f"""async () => {{{VIEWS}
+  const real = window.requestAnimationFrame, times = [];
   let paint = null;
-  window.requestAnimationFrame = act => { paint = act; return 1; };
-  for (let i = 0; i < 60; i++) {
-    const half = span / 2 * Math.pow(.93, i);
+  window.requestAnimationFrame = act => {{ paint = act; return 1; }};
+  for (const [start, end] of views) {{
     const began = performance.now();
-    view.setView((from + to) / 2 - half, (from + to) / 2 + half);
-    if (paint) { paint(began); paint = null; }
+    view.setView(start, end);
+    if (paint) {{ paint(began); paint = null; }}
     times.push(performance.now() - began);
-  }
+  }}
   window.requestAnimationFrame = real;
   return times;
-}"""
+}}"""
 OPEN = """async () => {
   const canvas = document.getElementById('timeline-canvas'), was = canvas.dataset.ready;
   const began = performance.now();
@@ -159,51 +165,14 @@ def browser_lines(page: Any, running: Served, big: str) -> list[Line]:
     lines.append(("opening a step of 5,000 kernels", page.evaluate(OPEN), 500, "ms"))
     page.evaluate(DRAW)
     # The first pass also compiles the script; what one sees while zooming is the second.
-    drawn = page.evaluate(DRAW)
-    lines.append(("drawing one zoom frame, median", statistics.median(drawn), 33, "ms"))
+    drawn, frames = page.evaluate(DRAW), page.evaluate(FRAMES)
     lines.append(("drawing the whole step, the slowest frame", max(drawn[:3]), 100, "ms"))
-    lines.append(("drawing one zoom frame, p95", sorted(drawn)[int(len(drawn) * 0.95)], 33, "ms"))
-    frames = page.evaluate(FRAMES)
-    lines.append(("zoom and pan, frame to frame, median", statistics.median(frames), 33, "ms"))
+    for what, times in (("zoom", slice(0, 60)), ("pan", slice(60, 120))):
+        for kind, found in (("drawing one frame", drawn), ("frame to frame", frames)):
+            some = sorted(found[times])
+            lines.append((f"{what}, {kind}, median", statistics.median(some), 33, "ms"))
+            lines.append((f"{what}, {kind}, p95", some[int(len(some) * 0.95)], 33, "ms"))
     return lines
-
-
-def memory_lines(page: Any, running: Served, navigations: int) -> list[Line]:
-    """Growth of the server and of the page's heap over many navigations."""
-    ids = list(running.ids().values())[:8]
-    client = page.context.new_cdp_session(page)
-
-    def heap() -> float:
-        client.send("HeapProfiler.collectGarbage")
-        return float(client.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
-
-    def server() -> float:
-        text = Path("/proc/self/statm").read_text().split()
-        return int(text[1]) * resource.getpagesize() / 1e6
-
-    def until(selector: str) -> None:
-        # `wait_for_selector` hands out handles that keep every page alive that was ever shown.
-        while not page.evaluate("s => !!document.querySelector(s)", selector):
-            time.sleep(0.005)
-
-    def turn(place: int) -> None:
-        page.evaluate(f"gaptrace.go('/run?run={ids[place % len(ids)]}')")
-        until("#timeline-canvas[data-ready]")
-        page.evaluate("gaptrace.go('/')")
-        until("#runs-grid .ag-row .ag-cell a")
-
-    page.goto(running.url + "/")
-    until("#runs-grid .ag-row .ag-cell a")
-    for place in range(40):
-        turn(place)
-    first = heap(), server()
-    for place in range(navigations // 2 - 20):
-        turn(place)
-    last = heap(), server()
-    return [
-        (f"page heap grows over {navigations} navigations", last[0] - first[0], 40, "MB"),
-        (f"server grows over {navigations} navigations", last[1] - first[1], 40, "MB"),
-    ]
 
 
 def say(lines: list[Line]) -> list[Line]:
@@ -231,9 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             lines = say(server_lines(running, big)) + say(browser_lines(page, running, big))
-            if chosen.navigations:
-                lines += say(memory_lines(page, running, chosen.navigations))
             browser.close()
+        if chosen.navigations:
+            lines += say(memory_lines(folder, chosen.navigations))
     print(json.dumps({what: round(value, 2) for what, value, _, _ in lines}))
     return 0 if all(value <= limit for _, value, limit, _ in lines) else 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,12 +31,20 @@ class Served:
 
 
 @contextmanager
-def served(paths: Sequence[Any], *, wait: bool = True) -> Iterator[Served]:
-    """A dashboard over these paths; analyses are made in threads, and done before it is given."""
+def served(
+    paths: Sequence[Any], *, wait: bool = True, extend: Callable[[Any], None] | None = None
+) -> Iterator[Served]:
+    """A dashboard over these paths; analyses are made in threads, and done before it is given.
+
+    `extend` gets the Flask server before it listens.
+    """
     library = Library(
         [str(path) for path in paths], pool=lambda: ThreadPoolExecutor(2), settled_s=0
     )
-    serving = listen(create_app(library), 0)
+    app = create_app(library)
+    if extend is not None:
+        extend(app.server)
+    serving = listen(app, 0)
     thread = threading.Thread(target=serving.server.serve_forever, daemon=True)
     thread.start()
     try:

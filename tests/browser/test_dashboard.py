@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 import os
 import shutil
 import time
@@ -228,6 +231,128 @@ def test_filter_and_sort_are_in_the_address(visit: Any, dashboard: Served) -> No
     until(page, "document.querySelectorAll('#runs-grid .ag-cell a').length === 2")
     page.click("#runs-grid .ag-header-cell:has-text('idle')")
     until(page, "/idle/.test(new URLSearchParams(location.search).get('sort') || '')")
+
+
+# What ui.perfetto.dev does with a message: deaf until it has loaded, PONG to PING, one trace.
+PERFETTO = """<!doctype html><title>stand-in</title><script>
+setTimeout(() => window.addEventListener('message', function hear(message) {
+  if (document.readyState !== 'complete' || message.source !== window.opener) { return; }
+  window.heard = (window.heard || []).concat(message.data === 'PING' ? 'PING' : 'trace');
+  if (message.data === 'PING') { message.source.postMessage('PONG', message.origin); return; }
+  const {buffer, title, fileName} = message.data.perfetto;
+  window.removeEventListener('message', hear);
+  crypto.subtle.digest('SHA-256', buffer).then(sum => {
+    const text = [...new Uint8Array(sum)].map(b => b.toString(16).padStart(2, '0')).join('');
+    window.got = {sum: text, size: buffer.byteLength, title, fileName, origin: message.origin};
+  });
+}), 700);
+</script>"""
+
+
+def test_perfetto_gets_the_trace_from_the_tab_and_the_times_of_the_file(
+    browser: Any, dashboard: Served
+) -> None:
+    sample = (SAMPLES / "small_decoder_eager.json.gz").read_bytes()
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    asked: list[tuple[str, str, Any]] = []
+    context.on("request", lambda r: asked.append((r.method, r.url, r.post_data_buffer)))
+    context.route(
+        "https://ui.perfetto.dev/**",
+        lambda route: route.fulfill(body=PERFETTO, content_type="text/html"),
+    )
+    own = Watched(context.new_page())
+    own.page.goto(f"{dashboard.url}/run?run={dashboard.ids()['demo · eager']}&gap=300")
+    own.page.wait_for_selector("#gap-panel .perfetto")
+    with context.expect_page() as opening:
+        own.page.click("#gap-panel .perfetto")
+    other = opening.value
+    until(other, "window.got")
+    got = other.evaluate("window.got")
+    assert got["sum"] == hashlib.sha256(sample).hexdigest()
+    assert (got["size"], got["title"]) == (len(sample), "demo · eager")
+    assert (got["fileName"], got["origin"]) == ("trace.json.gz", dashboard.url)
+    assert other.evaluate("window.heard").count("trace") == 1
+
+    # The gap in the file's own clock: from the end of one GPU op to the start of the next.
+    held = parse_qs(urlsplit(other.url).fragment.removeprefix("!/?"))
+    first, last = int(held["visStart"][0]), int(held["visEnd"][0])
+    assert first < last
+    length = (last - first) // 3
+    events = json.loads(gzip.decompress(sample))["traceEvents"]
+    ops = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    ends = {round((e["ts"] + e["dur"]) * 1000) for e in ops}
+    starts = {round(e["ts"] * 1000) for e in ops}
+    assert min(abs(end - (first + length)) for end in ends) <= 1
+    assert min(abs(start - (last - length)) for start in starts) <= 1
+
+    # To Perfetto's server goes the request for its page and nothing else.
+    outside = [(m, urlsplit(u), b) for m, u, b in asked if not u.startswith(dashboard.url)]
+    assert [(m, u.hostname, u.path, u.query, b) for m, u, b in outside] == [
+        ("GET", "ui.perfetto.dev", "/", "", None)
+    ]
+    assert own.complaints == []
+    context.close()
+
+
+def test_a_trace_that_has_gone_closes_the_tab_that_was_opened_for_it(
+    browser: Any, dashboard: Served
+) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.route("https://ui.perfetto.dev/**", lambda route: route.fulfill(body=PERFETTO))
+    context.route("**/trace?*", lambda route: route.fulfill(status=404, body="gone"))
+    page = context.new_page()
+    page.goto(f"{dashboard.url}/run?run={dashboard.ids()['demo · eager']}")
+    timeline(page)
+    with context.expect_page() as opening:
+        page.click("#perfetto")
+    page.wait_for_selector("#perfetto:has-text('the trace file has gone')")
+    page.wait_for_timeout(100)
+    assert opening.value.is_closed()
+    page.wait_for_selector("#perfetto:has-text('Open in Perfetto')")
+    context.close()
+
+
+def test_the_sort_of_every_table_is_in_the_address(visit: Any, dashboard: Served) -> None:
+    run = dashboard.ids()["demo · eager"]
+    page = visit(f"/run?run={run}")
+    timeline(page)
+    page.locator("#tab").scroll_into_view_if_needed()
+    page.wait_for_selector("#kernels-grid .ag-center-cols-container .ag-row")
+    before = column(page, "kernels-grid", "per_token")
+    assert before != sorted(before, reverse=True)
+    page.click("#kernels-grid .ag-header-cell[col-id='per_token']")
+    until(page, "new URLSearchParams(location.search).get('kernels-grid-sort') === '-per_token'")
+    falling = column(page, "kernels-grid", "per_token")
+    assert falling == sorted(falling, reverse=True)
+    page.click("#kernels-grid .ag-header-cell[col-id='per_token']")
+    until(page, "new URLSearchParams(location.search).get('kernels-grid-sort') === 'per_token'")
+    # A table of the report, too: the longest gaps of the step.
+    page.click("#timeline details:has(#timeline-gaps) > summary")
+    page.click("#timeline-gaps th >> nth=0 >> button")
+    until(page, "[...new URLSearchParams(location.search).keys()].some(k => k.startsWith('by-'))")
+    order = page.locator("#timeline-gaps tbody tr").all_text_contents()
+
+    again = visit(page.url.removeprefix(dashboard.url))
+    timeline(again)
+    again.locator("#tab").scroll_into_view_if_needed()
+    again.wait_for_selector("#kernels-grid .ag-header-cell[aria-sort='ascending']")
+    rising = column(again, "kernels-grid", "per_token")
+    assert rising == sorted(rising)
+    assert again.locator("#timeline-gaps tbody tr").all_text_contents() == order
+    plain = visit(f"/run?run={run}")
+    timeline(plain)
+    assert plain.locator("#timeline-gaps tbody tr").all_text_contents() != order
+
+
+def column(page: Any, grid: str, field: str) -> list[float]:
+    """The figures that a column shows, from the top."""
+    cells = page.locator(f"#{grid} .ag-center-cols-container .ag-cell[col-id='{field}']")
+    rows = sorted(
+        cells.evaluate_all(
+            "all => all.map(c => [+c.closest('.ag-row').getAttribute('row-index'), c.innerText])"
+        )
+    )
+    return [float(text.replace("\u2009", "")) for _, text in rows]
 
 
 def test_sliders_answer(visit: Any, dashboard: Served) -> None:

@@ -142,8 +142,8 @@ def test_evidence_leads_to_its_place_and_back(opened: Opened) -> None:
     assert held
     assert int(held[2]) <= begin
     assert end <= int(held[3])
-    own_clock = sample("eager").trace.origin_ns + begin
-    assert f"visStart={own_clock}" in page.locator(".tl-told").inner_text()
+    own_clock = sample("eager").trace.origin_ns + begin - (end - begin)
+    assert f"visStart={own_clock}&" in page.locator(".tl-told").inner_text()
     # The address alone brings the view back.
     again = opened(html_of("eager"), place=page.url[page.url.index("#") :])
     again.page.wait_for_timeout(200)

@@ -229,6 +229,74 @@ def test_a_script_that_captures_by_itself_is_recorded_as_it_is(bench):
     assert run["steadiness"]["observed"]["graph launches"] >= 6
 
 
+def test_pieces_are_captured_around_attention(bench):
+    words = (*SMALL, "--max-len", "256")
+    done = workload(bench, "dense_decoder", *words, modes="eager,compiled-graph,piecewise")
+    run = done.run("piecewise")
+    assert run["status"] == "ok", run["failure"]
+    made = run["piecewise"]
+    assert (made["pieces"], made["captured"], len(made["seams"])) == (5, 5, 4)
+    assert {seam["op"] for seam in made["seams"]} == {"scaled_dot_product_attention"}
+    # What attention leaves lies elsewhere at every call, so it is copied in: one tensor a seam.
+    assert len(made["copied_inputs"]) == 4
+    assert run["outputs"]["status"] in ("equal", "close")
+    assert run["steadiness"]["observed"]["graph launches"] >= 5 * 6
+
+
+def test_each_bucket_has_its_graph_and_its_price(bench):
+    modes = "eager,graph,compiled-graph,reduce-overhead"
+    words = (*SMALL, "--max-len", "256")
+    options = (*SHORT, "--buckets", "64,128")
+    done = workload(bench, "dense_decoder", *words, modes=modes, options=options)
+    for mode in modes.split(","):
+        for size in (64, 128):
+            path = done.root / f"length-{size}" / mode / "1" / "run.json"
+            run = json.loads(path.read_text())
+            assert run["status"] == "ok", (mode, run["failure"])
+            assert run["outputs"]["status"] in ("reference", "equal", "close"), (mode, size)
+            assert [item["size"] for item in run["buckets"]["prepared"]] == [128, 64]
+            assert run["buckets"]["this"] == size
+    assert run["cudagraph_trees"]["recordings"] == 2
+    assert run["cudagraph_trees"]["skips"] == 0
+    assert run["steadiness"]["observed"]["graph launches"] >= 6
+
+
+def test_torch_says_why_it_gave_up_on_capturing(bench):
+    done = workload(bench, "hf_generate", "--tiny", modes="eager,reduce-overhead")
+    run = done.run("reduce-overhead")
+    trees = run["cudagraph_trees"]
+    print("GPU trees", trees)
+    assert trees["recordings"] or trees["skips"]
+    assert trees["skips"] == 0 or trees["skip_reasons"]
+
+
+def test_only_small_batches_are_tuned(bench):
+    words = ("--layers", "1", "--hidden", "512", "--heads", "8", "--kv-heads", "4")
+    options = (*SHORT, "--batch", "2,4", "--autotune-max-batch", "2")
+    done = workload(
+        bench,
+        "dense_decoder",
+        *words,
+        "--vocab",
+        "1024",
+        "--intermediate",
+        "1024",
+        "--batch",
+        "{batch}",
+        modes="eager,max-autotune",
+        options=options,
+    )
+    small, large = (
+        json.loads((done.root / f"batch-{n}" / "max-autotune" / "1" / "run.json").read_text())
+        for n in (2, 4)
+    )
+    assert small["autotune"]["skipped"] is None
+    assert small["autotune"]["seconds"] > 0
+    assert {choice["op"] for choice in small["autotune"]["choices"]} <= {"mm", "addmm", "bmm"}
+    assert large["autotune"]["choices"] == []
+    assert "above --autotune-max-batch 2" in large["autotune"]["skipped"]
+
+
 def test_int4_weights_over_a_stacked_cache(bench):
     done = workload(bench, "stacked_cache", "--layers", "2", "--int4")
     for mode in FOUR.split(","):

@@ -55,7 +55,7 @@ def test_every_answer_is_closed_off(client: Any, path: str) -> None:
     assert "unsafe" not in script
     assert "http" not in policy
     assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Referrer-Policy"] == "same-origin"
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,9 @@ def test_the_gap_panel_says_every_cause_and_sums(
     text = ask(client, f"/api/gap?run={run}&gap=300").text
     for place, cause in enumerate(CAUSES):
         assert (f'href="/glossary#def-{cause}"' in text) == bool(gaps.cause_ns[300, place])
-    absolute = analysis.trace.origin_ns + int(gaps.start[300])
-    assert f"visStart={absolute}" in text
+    start, end = (analysis.trace.origin_ns + int(t[300]) for t in (gaps.start, gaps.end))
+    # As much again on both sides, so that what stands around the gap is seen.
+    assert f"visStart={2 * start - end}&amp;visEnd={2 * end - start}" in text
     assert "There is no such gap" in ask(client, f"/api/gap?run={run}&gap=99999999").text
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaptrace.load import load
+from gaptrace.load import blocks, load
 from gaptrace.load.times import exact_ns
 from tests.load.tables import events_of, load_with, ns, problem_counts
 
@@ -43,6 +43,21 @@ def test_every_time_of_the_samples(path: Path) -> None:
 def test_three_decimals_up_to_the_limit_of_a_double(whole: int) -> None:
     texts = [f"{whole}.{n:03d}" for n in range(1000)]
     assert times_of(*texts)[0] == [ns(text) for text in texts]
+
+
+@pytest.mark.parametrize("whole", [8_796_093_022_208, 8_799_999_999_999, 9_999_999_999_999])
+def test_three_decimals_beyond_the_limit_of_a_double(whole: int) -> None:
+    texts = [f"{whole}.{n:03d}" for n in range(1000)]
+    assert times_of(*texts)[0] == [ns(text) for text in texts]
+
+
+def test_times_that_a_double_holds_are_not_read_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading times as text takes half as long again, and Kineto's own times do not need it."""
+    monkeypatch.setattr(blocks, "EXACT_SLICE_DECODER", None)
+    texts = ("5103840750846.354", "5103840750847.001", "8796093022207.999")
+    assert times_of(*texts)[0] == [ns(text) for text in texts]
+    with pytest.raises(AttributeError):
+        times_of("1682725898242334.001", "1682725898242335.001", "1682725898242336.001")
 
 
 def test_epoch_times_are_read_as_text() -> None:

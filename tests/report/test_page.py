@@ -10,17 +10,22 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from gaptrace import units
+from gaptrace.analysis.options import Options
+from gaptrace.analysis.predict import predict_run
+from gaptrace.analysis.read import read_run
 from gaptrace.report import html as report_html
+from gaptrace.report.files import render_report
 from gaptrace.report.html import render_analysis_html
 from gaptrace.report.html_compare import render_comparison_html
 from gaptrace.report.html_run import render_analyses_html, render_run_html
-from gaptrace.report.matrix import PREDICTED, MatrixCell
 from gaptrace.report.overview import STEP_FIGURES
 from gaptrace.report.privacy import Privacy
+from tests.predict import recorded
 from tests.report.material import (
     HOSTILE,
     comparison,
@@ -277,10 +282,32 @@ def test_a_run_shows_its_modes_and_why_one_is_missing() -> None:
 
 
 def test_predicted_modes_stand_beside_the_measured_one() -> None:
-    predicted = {"graph": MatrixCell(490.0, 2_040_000, PREDICTED, "540 kernels", (1.9e6, 2.1e6))}
-    html_text = render_analysis_html(sample("eager"), predicted=predicted)
-    page = Page(html_text)
-    assert "a step, measured" in page.text
-    assert "a step, predicted ±5 %" in page.text
-    assert html_text.count('<span class="soft">not recorded</span>') == 2
-    assert "a step, predicted" not in Page(render_analysis_html(sample("eager"))).text
+    analysis = sample("eager")
+    cell = analysis.prediction.square["graph"]
+    assert cell.known == "predicted"
+    assert cell.range_ns is not None
+    half = 50 * (cell.range_ns[1] - cell.range_ns[0]) / (cell.step_ns or 1)
+    html_text = render_analysis_html(analysis)
+    text = Page(html_text).text
+    assert "a step, measured" in text
+    said = f"{units.time(cell.step_ns)} a step, predicted ±{units.digits(half, 1)} %"
+    assert " ".join(said.split()) in text
+    known = sum(c.known == "predicted" for c in analysis.prediction.square.values())
+    assert html_text.count('class="predicted"') == known
+    assert html_text.count('class="range"') == known
+
+
+def test_a_run_of_one_mode_shows_what_the_others_would_give(tmp_path: Path) -> None:
+    folder = recorded.eager_run(tmp_path, "llama4")
+    (folder / "eager/1/prediction.json").write_text(json.dumps(recorded.answer("llama4")))
+    found = read_run(str(folder), Options(), use_cache=False)
+    square = predict_run(found).square
+    modes = ("graph", "compiled", "compiled-graph")
+    html_text = render_report("run.html", found)
+    text = Page(html_text).text
+    assert html_text.count('class="predicted"') == len(modes)
+    for mode in modes:
+        assert " ".join(f"{units.digits(square[mode].tokens_per_s)} tok/s".split()) in text
+    markdown = render_report("run.md", found)
+    for mode in modes:
+        assert f"{units.time(square[mode].step_ns)}, predicted ±" in markdown

@@ -52,14 +52,37 @@ document.addEventListener("input", function (event) {
     gaptrace.put(change, "replace");
   }
 });
-/* Tables behind tabs: their filters come back from the address once the table is there. */
-function fillFilters() {
-  gaptrace.all("input[id$='-grid-filter']").forEach(function (box) {
-    var want = gaptrace.get(box.id) || "", grid = api(box.id.replace(/-filter$/, ""));
-    if (box.gaptraceGrid === grid || !grid) { return; }
-    box.gaptraceGrid = grid;
-    if (want) { setValue(box, want); grid.setGridOption("quickFilterText", want); }
+/* Tables behind tabs: filter (`ID-filter`) and sort (`ID-sort`) come back from the address. */
+var held = {};
+function sortOf(grid) {
+  var by = grid.getColumnState().filter(function (c) { return c.sort; })[0];
+  return by ? (by.sort === "desc" ? "-" : "") + by.colId : null;
+}
+function sortBy(grid, text) {
+  var state = text ? [{colId: text.replace(/^-/, ""), sort: text.charAt(0) === "-" ? "desc" : "asc"}] : [];
+  grid.applyColumnState({state: state, defaultState: {sort: null}});
+}
+function restoreOther(id, grid) {
+  var box = document.getElementById(id + "-filter"), want = gaptrace.get(id + "-filter") || "", sort = gaptrace.get(id + "-sort");
+  if (box && document.activeElement !== box && box.value !== want) { setValue(box, want); }
+  if (box) { grid.setGridOption("quickFilterText", want); }
+  if (sortOf(grid) !== sort) { sortBy(grid, sort); }
+}
+function wireOthers() {
+  gaptrace.all(".gt-grid[id$='-grid']").forEach(function (place) {
+    var id = place.id, grid = id === "runs-grid" ? null : api(id);
+    if (!grid || grid.isDestroyed() || held[id] === grid) { return; }
+    held[id] = grid;
+    grid.addEventListener("sortChanged", function (event) {
+      // What the address asked for needs no writing back.
+      if (event.source === "api") { return; }
+      var change = {};
+      change[id + "-sort"] = sortOf(grid);
+      gaptrace.put(change, "replace");
+    });
+    restoreOther(id, grid);
   });
+  Object.keys(held).forEach(function (id) { if (!document.getElementById(id)) { delete held[id]; } });
 }
 function setValue(box, text) {
   // React keeps its own idea of an input's value: the setter of the prototype goes past it.
@@ -82,8 +105,7 @@ function wire() {
     showPicks();
   });
   grid.addEventListener("sortChanged", function () {
-    var by = grid.getColumnState().filter(function (c) { return c.sort; })[0];
-    if (!quiet) { gaptrace.put({sort: by ? (by.sort === "desc" ? "-" : "") + by.colId : null}, "replace"); }
+    if (!quiet) { gaptrace.put({sort: sortOf(grid)}, "replace"); }
   });
   grid.addEventListener("rowDataUpdated", restore);
   grid.addEventListener("cellKeyDown", function (event) {
@@ -97,7 +119,7 @@ function restore() {
   quiet = true;
   picks = query.getAll("pick");
   known.forEachNode(function (node) { var want = picks.indexOf(node.data.id) >= 0; if (!!node.isSelected() !== want) { node.setSelected(want); } });
-  known.applyColumnState({state: sort ? [{colId: sort.replace(/^-/, ""), sort: sort.charAt(0) === "-" ? "desc" : "asc"}] : [], defaultState: {sort: null}});
+  sortBy(known, sort);
   if (box && document.activeElement !== box) {
     setValue(box, query.get("q") || "");
     known.setGridOption("quickFilterText", query.get("q") || "");
@@ -125,8 +147,8 @@ function row(by) {
 }
 gaptrace.pages.push({
   here: function () { return location.pathname === "/"; },
-  appeared: function () { wire(); fillFilters(); },
-  restore: restore,
+  appeared: function () { wire(); wireOthers(); },
+  restore: function () { restore(); Object.keys(held).forEach(function (id) { restoreOther(id, held[id]); }); },
   keys: {
     "/": function () { var box = document.getElementById("grid-filter"); if (box) { box.focus(); } },
     j: function () { row(1); }, k: function () { row(-1); }, c: compare,

@@ -177,26 +177,6 @@ function restoreTab() {
   });
 }
 
-/* The trace goes from this tab to Perfetto's by a message between windows; no server gets it. */
-document.addEventListener("click", function (event) {
-  var button = event.target.closest(".perfetto"), main = document.getElementById("perfetto");
-  if (!button || !main) { return; }
-  var origin = "https://ui.perfetto.dev", where = button.dataset.start ? "/#!/?visStart=" + button.dataset.start + "&visEnd=" + button.dataset.end : "";
-  var other = window.open(origin + where), knock = 0, word = button.textContent;
-  function told(text) { button.textContent = text; setTimeout(function () { button.textContent = word; }, 4000); }
-  if (!other) { told("the browser blocked the new tab"); return; }
-  fetch(main.dataset.trace).then(function (a) { if (!a.ok) { throw new Error("gone"); } return a.arrayBuffer(); }).then(function (buffer) {
-    var tries = 0;
-    knock = setInterval(function () { if (tries++ > 300) { clearInterval(knock); } else { other.postMessage("PING", origin); } }, 100);
-    window.addEventListener("message", function heard(message) {
-      if (message.origin !== origin || message.data !== "PONG") { return; }
-      clearInterval(knock);
-      window.removeEventListener("message", heard);
-      other.postMessage({perfetto: {buffer: buffer, title: main.dataset.title}}, origin, [buffer]);
-    });
-  }, function () { other.close(); told("the trace file has gone"); });
-});
-
 /* Keys. */
 function finding(by) {
   var items = all(".findings > li > details"), at = items.findIndex(function (d) { return d.contains(document.activeElement); });

@@ -15,6 +15,7 @@ from gaptrace.analysis.findings import (
     host,
     kernels,
     pointwise,
+    recorder,
     trust,
     waits,
 )
@@ -25,7 +26,19 @@ if TYPE_CHECKING:
     from gaptrace.analysis.result import Analysis
 
 # Importing a module of rules registers them.
-RULE_MODULES = (trust, host, between, waits, copies, compiling, graphs, kernels, pointwise, gpu)
+RULE_MODULES = (
+    trust,
+    host,
+    between,
+    waits,
+    copies,
+    compiling,
+    graphs,
+    recorder,
+    kernels,
+    pointwise,
+    gpu,
+)
 
 
 def find(analysis: Analysis) -> Analysis:

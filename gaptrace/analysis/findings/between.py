@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gaptrace import intervals as iv
 from gaptrace import units
 from gaptrace.analysis.findings.evidence import gap_evidence
 from gaptrace.analysis.findings.rule import Bools, Claim, Finding, Needs, rule
 from gaptrace.analysis.findings.trust import PARTLY_CAPTURED, captured_share
 from gaptrace.analysis.findings.view import NEVER, View
-from gaptrace.analysis.links import names_where
+from gaptrace.analysis.links import names_where, rows_named
 from gaptrace.analysis.sentence import CAUSE_WORDS
 from gaptrace.trace import Cat, Ints
 
@@ -65,12 +64,12 @@ def _results_copied(view: View) -> tuple[Ints, Ints]:
     """
     count = len(view.steps)
     links, step = view.device.links, view.op_step
-    gemm = (view.op_class == "gemm") & (step >= 0)
+    gemm = view.of_class("gemm") & (step >= 0)
     last = np.full(count, NEVER)
     ends = np.full(count, -1, np.int64)
     np.maximum.at(ends, step[gemm], links.end[gemm])
     last[ends >= 0] = ends[ends >= 0]
-    to_host = names_where(view.trace, view.trace.name[links.row], lambda name: "DtoH" in name)
+    to_host = names_where(view.trace, view.op_name, lambda name: "DtoH" in name)
     to_host &= (links.cat == Cat.MEMCPY) & (step >= 0) & ~links.replayed
     to_host &= links.start >= last[np.maximum(step, 0)]
     first = np.full(count, NEVER)
@@ -83,13 +82,12 @@ def _results_copied(view: View) -> tuple[Ints, Ints]:
 def _sampling_names(view: View, copied: Ints, has: Bools) -> list[str]:
     """Sampling ops that ran after the copy, before the next step, and launched nothing."""
     trace = view.trace
-    rows = trace.rows_of(Cat.CPU_OP)
-    rows = rows[names_where(trace, trace.name[rows], SAMPLING_OPS.__contains__)]
+    rows = rows_named(trace, SAMPLING_OPS.__contains__, Cat.CPU_OP)
     rows, step = view.on_launching_thread(rows)
     if rows.size == 0:
         return []
     links = view.device.links
-    at = np.sort(trace.start[iv.distinct(links.launch[links.launched])])
+    at = np.sort(trace.start[links.calls], kind="stable")
     end = trace.start[rows] + trace.dur[rows]
     launched = np.searchsorted(at, end) > np.searchsorted(at, trace.start[rows])
     after = has[step] & (end > copied[step]) & ~launched

@@ -13,7 +13,7 @@ from gaptrace.analysis.findings.evidence import host_evidence
 from gaptrace.analysis.findings.rule import Bools, Claim, Finding, Needs, rule
 from gaptrace.analysis.findings.view import NEVER, Amount, View
 from gaptrace.analysis.hosttime import HOST_CLASSES
-from gaptrace.analysis.links import names_where
+from gaptrace.analysis.links import names_where, rows_named
 from gaptrace.knowledge import runtime_calls
 from gaptrace.trace import Cat, Ints
 
@@ -85,10 +85,9 @@ def _bounded(view: View, freed: np.ndarray, complete: Bools) -> Amount:
 def _compile_rows(view: View, dirty: Bools) -> tuple[Ints, Ints]:
     """Outermost compile events that reach into the host windows of the given steps; the steps."""
     trace, steps = view.trace, view.steps
-    rows = trace.rows_of(Cat.CPU_OP, Cat.ANNOTATION, Cat.OVERHEAD, Cat.RUNTIME)
-    rows = rows[names_where(trace, trace.name[rows], runtime_calls.is_compile)]
-    frames = trace.rows_of(Cat.PYTHON)
-    frames = frames[names_where(trace, trace.name[frames], runtime_calls.is_compile_frame)]
+    host = (Cat.CPU_OP, Cat.ANNOTATION, Cat.OVERHEAD, Cat.RUNTIME)
+    rows = rows_named(trace, runtime_calls.is_compile, *host)
+    frames = rows_named(trace, runtime_calls.is_compile_frame, Cat.PYTHON)
     rows = outermost_rows(trace, np.concatenate((rows, frames)))
     end = trace.start[rows] + trace.dur[rows]
     first = np.searchsorted(steps.host_start, trace.start[rows], side="right") - 1

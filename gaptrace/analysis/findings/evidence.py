@@ -20,8 +20,17 @@ def gap_evidence(view: View, per_gap: Values, what: str) -> tuple[Evidence, ...]
     """The gaps of usable steps with the largest value, with both neighbours and the call."""
     gaps = view.device.gaps
     index = np.flatnonzero((view.gap_step >= 0) & (per_gap > 0))
-    order = np.lexsort((gaps.start[index], -per_gap[index]))[:EVIDENCE_SHOWN]
+    order = largest(per_gap[index], gaps.start[index])
     return tuple(_gap(view, int(i), int(view.gap_step[i]), what) for i in index[order])
+
+
+def largest(weight: Values, start: Ints) -> Ints:
+    """Positions of the largest weights, the largest first; of equals the earliest first."""
+    if weight.size <= EVIDENCE_SHOWN:
+        return np.lexsort((start, -weight))
+    least = np.partition(weight, -EVIDENCE_SHOWN)[-EVIDENCE_SHOWN]
+    among = np.flatnonzero(weight >= least)
+    return among[np.lexsort((start[among], -weight[among]))[:EVIDENCE_SHOWN]]
 
 
 def _gap(view: View, index: int, step: int, what: str) -> Evidence:
@@ -47,7 +56,7 @@ def host_evidence(
     and begins before it ends; empty where the GPU worked through all of it.
     """
     gaps = view.device.gaps
-    order = np.lexsort((view.trace.start[rows], -weight))[:EVIDENCE_SHOWN]
+    order = largest(weight, view.trace.start[rows])
     around = view.op_around(rows[order])
     found = []
     for row, of, op in zip(rows[order], step[order], around, strict=True):
@@ -75,7 +84,7 @@ def host_evidence(
 def op_evidence(view: View, index: Ints, weight: Values, what: str) -> tuple[Evidence, ...]:
     """The GPU ops (positions in the device's links) with the largest weight."""
     links = view.device.links
-    order = np.lexsort((links.start[index], -weight))[:EVIDENCE_SHOWN]
+    order = largest(weight, links.start[index])
     return tuple(
         Evidence(
             step=int(view.op_step[i]) if view.op_step[i] >= 0 else None,
@@ -93,11 +102,10 @@ def names_counted(view: View, rows: Ints, tokens: float, shown: int = 3) -> str:
     """The most frequent names among event rows, with their number per token, in words."""
     if rows.size == 0:
         return ""
-    codes, counts = np.unique(view.trace.name[rows], return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:shown]
-    return ", ".join(
-        f"{view.trace.names[int(codes[i])]} ({_per_token(counts[i] / tokens)})" for i in order
-    )
+    counts = np.bincount(view.trace.name[rows])
+    codes = np.flatnonzero(counts)
+    order = codes[np.argsort(-counts[codes], kind="stable")[:shown]]
+    return ", ".join(f"{view.trace.names[i]} ({_per_token(counts[i] / tokens)})" for i in order)
 
 
 def _per_token(count: float) -> str:

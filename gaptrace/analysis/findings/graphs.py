@@ -19,8 +19,8 @@ from gaptrace.analysis.findings.evidence import (
 )
 from gaptrace.analysis.findings.rule import Bools, Claim, Evidence, Finding, Needs, rule
 from gaptrace.analysis.findings.trust import PARTLY_CAPTURED, captured_share
-from gaptrace.analysis.gaps import DEVICE_WAIT
-from gaptrace.analysis.links import names_where
+from gaptrace.analysis.links import rows_named
+from gaptrace.analysis.piecewise import NOTHING, seams
 from gaptrace.trace import Cat, Ints
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ def _neighbours(view: View) -> tuple[Ints, Ints]:
 def pieces(view: View) -> Iterator[Claim]:
     """Replays cut into many pieces (GT401), and an uncaptured remainder around them (GT402).
 
-    Ceiling of GT401: idle between two different replays of one step, waits on the device included,
-    as each replay pays its own start. Ceiling of GT402: idle with a late host at gaps where one
-    side is in no replay, and between the steps of a captured loop. No gap counts for both.
+    Ceiling of GT401: idle in the seams of a step, from one replay to the next, whatever is launched
+    in between; waits on the device are included, as each replay pays its own start. Ceiling of
+    GT402: idle with a late host at gaps where one side is in no replay, outside such seams, and
+    between the steps of a captured loop. No gap counts for both.
     """
     share = captured_share(view)
     if share <= PARTLY_CAPTURED:
@@ -57,25 +58,38 @@ def pieces(view: View) -> Iterator[Claim]:
     before, after = _neighbours(view)
     step = np.maximum(view.gap_step, 0)
     last = gaps.end == steps.gpu_end[step]
-    between = (view.gap_step >= 0) & (before >= 0) & (after >= 0) & (before != after) & ~last
     outside = view.late_gaps & ((before < 0) | (after < 0) | last)
-    yield from _many_pieces(view, between)
+    for claim in _many_pieces(view):
+        assert claim.gaps is not None
+        outside &= ~claim.gaps
+        yield claim
     yield from _remainder(view, outside, share)
 
 
-def _many_pieces(view: View, between: Bools) -> Iterator[Claim]:
+def _many_pieces(view: View) -> Iterator[Claim]:
     replays = view.amount(view.steps.graph_launches).ns
-    own = np.where(between, view.late_ns + view.device.gaps.cause_ns[:, DEVICE_WAIT], 0)
+    if float(np.median(view.steps.graph_launches[view.usable])) < FEW_REPLAYS:
+        return
+    every = seams(view.analysis, view.usable)
+    gaps = view.device.gaps
+    between = (view.gap_step >= 0) & (every.holding(gaps.end) >= 0)
+    own = np.where(between, gaps.dur - view.cause("profiler"), 0)
     found = view.idle_amount(view.by_step(own))
-    per_step = view.steps.graph_launches[view.usable]
-    if float(np.median(per_step)) < FEW_REPLAYS or not view.worth(found.ns):
+    if not view.worth(found.ns):
         return
     size = view.analysis.headline.kernels_per_graph_launch or 0
     text = (
         f"{units.count(round(replays, 2))} graph replays per token of "
-        f"{units.digits(size)} kernels each. Between them the GPU is idle for "
+        f"{units.digits(size)} kernels each. In the seams between them the GPU is idle for "
         f"{units.time(found.ns)} per token{found.note}; inside one replay it would not be."
     )
+    parts = view.analysis.piecewise
+    if parts is not None:
+        kind = next((item for item in parts.kinds if item.work != (NOTHING,)), parts.kinds[0])
+        text += (
+            f" {units.count(parts.with_work)} of {units.count(parts.seams)} seams per step launch "
+            f"work: {', '.join(kind.work)}."
+        )
     evidence = gap_evidence(view, own, "between two replays")
     yield Claim(
         Finding(
@@ -162,8 +176,7 @@ def reinstantiated(view: View) -> Iterator[Claim]:
     steps = np.unique(found.step[found.id > 0])
     ids = [set(found.id[(found.step == step) & (found.id > 0)].tolist()) for step in steps]
     changing = len(ids) >= STEPS_FOR_IDS and sum(map(len, ids)) == len(set().union(*ids))
-    calls = trace.rows_of(Cat.RUNTIME)
-    calls = calls[names_where(trace, trace.name[calls], INSTANTIATES.fullmatch)]
+    calls = rows_named(trace, INSTANTIATES.fullmatch, Cat.RUNTIME)
     step = view.host_step(trace.start[calls])
     calls, step = calls[step >= 0], step[step >= 0]
     usable = int(view.usable.sum())

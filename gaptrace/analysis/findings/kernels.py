@@ -44,7 +44,7 @@ def below_roofline(view: View) -> Iterator[Claim]:
     if rows.size == 0:
         return
     links = view.device.links
-    own = np.flatnonzero((view.op_class == "gemm") & (view.op_step >= 0) & (view.launching_op >= 0))
+    own = np.flatnonzero(view.of_class("gemm") & (view.op_step >= 0) & (view.launching_op >= 0))
     at = np.searchsorted(rows, view.launching_op[own])
     hit = (at < rows.size) & (rows[np.minimum(at, rows.size - 1)] == view.launching_op[own])
     own, at = own[hit], at[hit]
@@ -91,7 +91,7 @@ def exposed_communication(view: View) -> Iterator[Claim]:
     links, steps = view.device.links, view.steps
     if view.busy is None:
         return
-    talks = view.op_class == "communication"
+    talks = view.of_class("communication")
     if not (talks & (view.op_step >= 0)).any():
         return
     others = iv.union(links.start[~talks], links.end[~talks])

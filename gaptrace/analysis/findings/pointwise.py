@@ -59,7 +59,7 @@ def tiny_runs(view: View) -> Runs:
         trace, trace.name[links.row[index]], lambda n: any(k in n for k in ("HtoD", "DtoH", "PtoP"))
     )
     tiny = (links.end - links.start)[index] < TINY_NS
-    tiny &= np.isin(view.op_class[index], FUSIBLE) & ~across
+    tiny &= view.of_class(*FUSIBLE)[index] & ~across
     lane, step = trace.lane[links.launch[index]], view.op_step[index]
     waits = np.searchsorted(np.sort(view.calls("sync").start), at)
     same = tiny[1:] & tiny[:-1]
@@ -150,11 +150,13 @@ def tiny_kernels(view: View) -> Iterator[Claim]:
 
 
 def _chain(view: View, runs: Runs, tokens: float) -> Iterator[Claim]:
-    names = view.trace.name[view.device.links.row[runs.ops]]
+    names = view.op_name[runs.ops]
+    coded, width = names.tobytes(), names.itemsize
+    chains = np.flatnonzero(runs.size >= CHAIN_LENGTH)
+    begins, ends = runs.first[chains] * width, (runs.first + runs.size)[chains] * width
     groups: dict[bytes, list[int]] = {}
-    for run in np.flatnonzero(runs.size >= CHAIN_LENGTH):
-        lo = int(runs.first[run])
-        groups.setdefault(names[lo : lo + int(runs.size[run])].tobytes(), []).append(int(run))
+    for run, lo, hi in zip(chains.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        groups.setdefault(coded[lo:hi], []).append(run)
     often = [
         found for found in groups.values() if len(found) >= CHAIN_REPEATS * int(view.usable.sum())
     ]

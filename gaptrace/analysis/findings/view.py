@@ -25,11 +25,11 @@ from gaptrace.analysis.attribution import op_around, outermost_rows
 from gaptrace.analysis.findings.rule import Bools, Needs
 from gaptrace.analysis.frames import gap_steps
 from gaptrace.analysis.gaps import CAUSES
-from gaptrace.analysis.links import names_where
+from gaptrace.analysis.links import names_where, rows_named
 from gaptrace.analysis.marks import COMPILED_REGION
 from gaptrace.analysis.stats import spread
 from gaptrace.knowledge.kernel_names import classify
-from gaptrace.trace import Cat, Ints
+from gaptrace.trace import Cat, Codes, Ints
 
 if TYPE_CHECKING:
     from gaptrace.analysis.devices import Device
@@ -199,9 +199,9 @@ class View:
 
     def by_step(self, per_gap: Values) -> npt.NDArray[np.float64]:
         """Sum over the gaps of each usable step; 0 for the other steps."""
-        inside = self.gap_step >= 0
-        step, ns = self.gap_step[inside], per_gap[inside]
-        return np.bincount(step, weights=ns, minlength=len(self.steps)).astype(np.float64)
+        # One place before the first step takes what belongs to no usable one.
+        found = np.bincount(self.gap_step + 1, weights=per_gap, minlength=len(self.steps) + 1)
+        return found[1:].astype(np.float64)
 
     @cached_property
     def late(self) -> Amount:
@@ -227,6 +227,8 @@ class View:
         counted = (self._any_step >= 0) & chosen[np.maximum(self._any_step, 0)]
         per_gap = np.where(counted, self.launching_ns if idle is None else idle, 0)
         before = np.concatenate(([0], np.cumsum(per_gap)))
+        idle_until = before[np.searchsorted(self.device.gaps.end, self.steps.gpu_end, side="right")]
+        idle_at = before[np.searchsorted(self.device.gaps.end, begin, side="right")]
         result = np.zeros(len(self.steps), np.float64)
         limit: int | None = None
         for step in range(len(self.steps) - 1, -1, -1):
@@ -234,12 +236,10 @@ class View:
                 limit = None
                 continue
             if limit is None:
-                limit = int(self.steps.gpu_end[step])
+                limit = int(idle_until[step])
             if work[step] > 0:
-                lo = int(begin[step])
-                first, last = np.searchsorted(self.device.gaps.end, [lo, limit], side="right")
-                result[step] = min(float(work[step]), float(max(before[last] - before[first], 0)))
-                limit = lo
+                result[step] = min(float(work[step]), float(max(limit - idle_at[step], 0)))
+                limit = int(idle_at[step])
         return result
 
     # --- the host
@@ -263,7 +263,7 @@ class View:
         parts = []
         for lane in np.unique(self.steps.lane[self.usable]):
             activity = self.analysis.threads.get(int(lane))
-            if activity is None:
+            if activity is None or activity.sets()[kind].start.size == 0:
                 continue
             pieces = activity.sets()[kind]
             owner = activity.calls.owner[np.searchsorted(activity.calls.start, pieces.start)]
@@ -305,8 +305,7 @@ class View:
 
     def op_rows(self, *names: str) -> Ints:
         """Outermost CPU ops of the given names."""
-        rows = self.trace.rows_of(Cat.CPU_OP)
-        rows = rows[names_where(self.trace, self.trace.name[rows], frozenset(names).__contains__)]
+        rows = rows_named(self.trace, frozenset(names).__contains__, Cat.CPU_OP)
         return outermost_rows(self.trace, rows)
 
     def own_time(self, name: str) -> tuple[Ints, Ints, Ints]:
@@ -315,7 +314,6 @@ class View:
         Time in nested ops, runtime calls and compile work is not an op's own.
         """
         trace = self.trace
-        ops = trace.rows_of(Cat.CPU_OP)
         own = np.zeros(len(trace), np.int64)
         for lane in np.unique(self.steps.lane[self.usable]):
             activity = self.analysis.threads.get(int(lane))
@@ -325,15 +323,14 @@ class View:
             mine = names_where(trace, trace.name[segments.owner], lambda text: text == name)
             ns = iv.overlap_with(activity.dispatch, segments.start[mine], segments.end[mine])
             np.add.at(own, segments.owner[mine], ns)
-        wanted = ops[names_where(trace, trace.name[ops], lambda text: text == name)]
+        wanted = rows_named(trace, lambda text: text == name, Cat.CPU_OP)
         rows, step = self.on_launching_thread(wanted)
         return rows, step, own[rows]
 
     @cached_property
     def regions(self) -> tuple[Ints, Ints]:
         """Outermost compiled regions of usable steps on their launching threads, and the steps."""
-        rows = self.trace.rows_of(Cat.CPU_OP, Cat.ANNOTATION)
-        rows = rows[names_where(self.trace, self.trace.name[rows], COMPILED_REGION.match)]
+        rows = rows_named(self.trace, COMPILED_REGION.match, Cat.CPU_OP, Cat.ANNOTATION)
         return self.on_launching_thread(outermost_rows(self.trace, rows))
 
     # --- GPU ops
@@ -345,14 +342,17 @@ class View:
         return np.where((step >= 0) & self.usable[np.maximum(step, 0)], step, -1)
 
     @cached_property
-    def op_class(self) -> npt.NDArray[np.str_]:
-        """Op class of each GPU op of the device; `copy` for copies and memsets."""
-        links = self.device.links
-        codes, inverse = np.unique(self.trace.name[links.row], return_inverse=True)
-        kinds = np.array([classify(self.trace.names[int(c)]).op_class for c in codes], np.str_)
-        if kinds.size == 0:
-            return np.empty(0, np.str_)
-        return np.where(links.cat == Cat.KERNEL, kinds[inverse], "copy")
+    def op_name(self) -> Codes:
+        """Name code of each GPU op of the device."""
+        return self.trace.name[self.device.links.row]
+
+    def of_class(self, *classes: str) -> Bools:
+        """GPU ops of the device of these op classes; copies and memsets are `copy`."""
+        kernel = self.device.links.cat == Cat.KERNEL
+        named = names_where(
+            self.trace, self.op_name, lambda name: classify(name).op_class in classes
+        )
+        return np.where(kernel, named, "copy" in classes)
 
     def op_at(self, rows: Ints) -> Ints:
         """Positions in the device's links of GPU ops given as event rows."""

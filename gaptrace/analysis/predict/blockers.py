@@ -98,7 +98,7 @@ def model_region(view: View) -> Region:
     """Where the model begins and ends on the host; all launches where it has no matrix product."""
     trace, links = view.trace, view.device.links
     count = len(view.steps)
-    heavy = np.isin(view.op_class, HEAVY) if links.row.size else np.zeros(0, np.bool_)
+    heavy = view.of_class(*HEAVY)
     known = links.launched & (view.op_step >= 0)
     if not (heavy & known).any():
         heavy = np.ones(links.row.size, np.bool_)

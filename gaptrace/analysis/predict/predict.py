@@ -38,6 +38,8 @@ from gaptrace.errors import GaptraceError
 Answer = Mapping[str, Any]
 # Busy below this share of the step: the host sets the pace, and the step takes what it takes.
 LAUNCH_BOUND = 0.5
+# Modes whose replays are cut into pieces or hold other kernels: no measure for one whole graph.
+OTHERWISE_CAPTURED = frozenset({"piecewise", "reduce-overhead", "max-autotune"})
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def _model(analysis: Analysis, peers: _Peers, target: str) -> GraphModel:
     replays = [
         Replayed(a, peers.measured.get(twins.get(mode, "")))
         for mode, a in peers.measured.items()
-        if mode != target and is_captured(a)
+        if mode != target and mode not in OTHERWISE_CAPTURED and is_captured(a)
     ]
     empty = analysis.manifest.integer("device", "empty_launch", "graph_node_ns")
     return graph_model(analysis.source.gpu, replays, empty)

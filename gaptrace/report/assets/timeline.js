@@ -9,12 +9,13 @@
    Events on the element, which bubble: `gaptrace:select` {kind, index, name, start_ns, end_ns} or
    null when cleared; `gaptrace:view` {start_ns, end_ns, by: "user" | "code"}.
    Keys while it has focus: w s zoom, a d move, 0 fit, [ ] gaps, arrows blocks and lanes, Enter zoom
-   to the selection, Escape clear. Only what is visible is drawn, and what is narrower than a pixel
-   as its share of that pixel. Times are ns from the start of the stretch. */
+   to the selection, Escape clear. Only what is visible is drawn, and what is narrower than a few
+   pixels as its share of each, in one picture of a row a lane. Times are ns from the start of the
+   stretch. */
 (function () {
 "use strict";
 
-var GUTTER = 132, MAP = 26, AXIS = 22, HEIGHTS = {gpu: 26, gap: 30, call: 12, state: 16, op: 16, frame: 13};
+var GUTTER = 132, MAP = 26, AXIS = 22, FINE = 4, HEIGHTS = {gpu: 26, gap: 30, call: 12, state: 16, op: 16, frame: 13};
 var THIN = "\u2009";
 
 function digits(value) {
@@ -41,7 +42,7 @@ function lane(type, label, columns, kind, extra) {
     reach[i] = far;
   }
   return Object.assign({type: type, label: label, n: n, start: start, end: end, reach: reach,
-    name: columns.name, kind: kind, height: HEIGHTS[type]}, extra);
+    name: columns.name, kind: kind, height: HEIGHTS[type], hits: []}, extra);
 }
 
 /* Pieces without starts fill the given stretches in order. */
@@ -139,10 +140,21 @@ function line(c, width, strokes) {
 
 function dot(c, x, y, r) { c.beginPath(); c.arc(x, y, r, 0, 7); c.fill(); }
 
-function inks(looks, dark, ratio, context) {
+/* A colour as the bytes of a pixel without its alpha. */
+function bytes(context, colour) {
+  context.fillStyle = colour;
+  var value = parseInt(context.fillStyle.slice(1, 7), 16);
+  return (value & 255) << 16 | value & 0xff00 | value >> 16;
+}
+
+/* solid: the colour, null for an outline. fill: with its pattern. fine: bytes for what is too
+   narrow for a pattern, and weight: how much of a patterned block is ink. */
+function inks(looks, dark, ratio, context, tone) {
   function ink(look) {
     var colour = dark ? look.dark : look.light, tile = TILES[look.pattern];
-    if (!tile || colour === "none") { return {solid: colour === "none" ? null : colour, fill: colour}; }
+    if (colour === "none") { return {solid: null, fine: bytes(context, tone.soft), weight: .4}; }
+    var fine = bytes(context, colour);
+    if (!tile) { return {solid: colour, fill: colour, fine: fine, weight: 1}; }
     var own = document.createElement("canvas"), size = Math.round(tile[0] * ratio);
     own.width = own.height = size;
     var c = own.getContext("2d");
@@ -154,13 +166,16 @@ function inks(looks, dark, ratio, context) {
     tile[2](c);
     var fill = context.createPattern(own, "repeat");
     fill.setTransform(new DOMMatrix().scale(1 / ratio));
-    return {solid: colour, fill: fill};
+    return {solid: colour, fill: fill, fine: fine, weight: tile[1] ? .7 : .4};
   }
-  return {causes: looks.causes.map(ink), states: looks.states.map(ink), classes: looks.classes.map(ink)};
+  function plain(colour) { return {solid: colour, fill: colour, fine: bytes(context, colour), weight: 1}; }
+  return {causes: looks.causes.map(ink), states: looks.states.map(ink), classes: looks.classes.map(ink),
+    call: plain(tone.soft), block: plain(tone.block)};
 }
 
 function gaptraceTimeline(element, data, options) {
-  var names, model, view, chosen = null, hover = null, found = [], drag = null, frame = 0, ink = null, inkKey = "";
+  var names, model, view, chosen = null, hover = null, found = [], drag = null, frame = 0;
+  var room = 50, tone = null, ink = null, inkKey = "", strips = document.createElement("canvas"), bits = null, busy = null, busyKey = "";
   var host = document.createElement("div"), bar = make("div", "tl-bar"), map = make("canvas", "tl-map");
   var scroll = make("div", "tl-scroll"), canvas = make("canvas", "tl-canvas"), told = make("div", "tl-told");
   host.className = "tl";
@@ -192,9 +207,8 @@ function gaptraceTimeline(element, data, options) {
     return b;
   }
   function text(i) { return i >= 0 && names[i] !== undefined ? names[i] : "–"; }
-  function plot() { return Math.max(canvas.clientWidth - GUTTER, 50); }
-  function x(t) { return GUTTER + (t - view[0]) / (view[1] - view[0]) * plot(); }
-  function time(px) { return view[0] + (px - GUTTER) / plot() * (view[1] - view[0]); }
+  function x(t) { return GUTTER + (t - view[0]) / (view[1] - view[0]) * room; }
+  function time(px) { return view[0] + (px - GUTTER) / room * (view[1] - view[0]); }
   function zero() { return data.step ? data.step[0] : 0; }
 
   function setData(next, nextOptions) {
@@ -204,6 +218,7 @@ function gaptraceTimeline(element, data, options) {
     model = decode(data);
     chosen = hover = null;
     found = [];
+    busyKey = "";
     canvas.style.height = model.height + AXIS + "px";
     canvas.setAttribute("aria-label", data.title + ". Arrow keys move between blocks, [ and ] between gaps.");
     view = [0, data.span_ns];
@@ -278,10 +293,11 @@ function gaptraceTimeline(element, data, options) {
   function search(query) {
     query = query.trim().toLowerCase();
     found = [];
+    model.lanes.forEach(function (l) { l.hits = []; });
     if (query) {
       var match = names.map(function (n) { return n.toLowerCase().indexOf(query) >= 0; });
       model.lanes.forEach(function (l) {
-        if (l.name && l.type !== "gap") { for (var i = 0; i < l.n; i++) { if (match[l.name[i]]) { found.push({lane: l, index: i}); } } }
+        if (l.name && l.type !== "gap") { for (var i = 0; i < l.n; i++) { if (match[l.name[i]]) { l.hits.push(i); found.push({lane: l, index: i}); } } }
       });
       found.sort(function (a, b) { return a.lane.start[a.index] - b.lane.start[b.index]; });
     }
@@ -297,7 +313,8 @@ function gaptraceTimeline(element, data, options) {
     select(found[at], true);
   }
 
-  /* Nanoseconds in the file's own clock, as Perfetto's address takes them. */
+  /* Nanoseconds in the file's own clock, as Perfetto's address takes them; a block is shown with as
+     much again on both sides. */
   function fileTime(t) { return String(BigInt(data.origin_ns || 0) + BigInt(Math.round(data.start_ns + t))); }
   /* What the selected or hovered block is, in words. */
   function opsAround(t) {
@@ -334,7 +351,7 @@ function gaptraceTimeline(element, data, options) {
       var around = opsAround((from + to) / 2);
       if (around.length) { rows.push(["inside", around.join(" › ")]); }
     }
-    rows.push(["in Perfetto", "visStart=" + fileTime(from) + "  visEnd=" + fileTime(to)]);
+    rows.push(["in Perfetto", "visStart=" + fileTime(2 * from - to) + "&visEnd=" + fileTime(2 * to - from)]);
     return [title, rows];
   }
   function tell() {
@@ -372,19 +389,24 @@ function gaptraceTimeline(element, data, options) {
   function paint() {
     frame = 0;
     if (!canvas.clientWidth) { return; }
-    var css = getComputedStyle(element), dark = options.dark ? options.dark() : false;
-    var tone = {bg: css.getPropertyValue("--bg"), ink: css.getPropertyValue("--ink"), soft: css.getPropertyValue("--soft"),
-      line: css.getPropertyValue("--line"), block: css.getPropertyValue("--block"), accent: css.getPropertyValue("--accent"), font: css.fontFamily};
-    var c = surface(canvas, model.height + AXIS), key = dark + "/" + (window.devicePixelRatio || 1);
-    if (key !== inkKey) { ink = inks(options.looks, dark, window.devicePixelRatio || 1, c); inkKey = key; }
+    room = Math.max(canvas.clientWidth - GUTTER, 50);
+    var dark = options.dark ? options.dark() : false, ratio = window.devicePixelRatio || 1, key = dark + "/" + ratio;
+    var c = surface(canvas, model.height + AXIS);
+    if (key !== inkKey) {
+      var css = getComputedStyle(element);
+      tone = {font: css.fontFamily};
+      ["ink", "soft", "line", "block", "accent"].forEach(function (name) { tone[name] = css.getPropertyValue("--" + name).trim(); });
+      ink = inks(options.looks, dark, ratio, c, tone);
+      inkKey = key;
+    }
     c.font = "12px " + tone.font;
     c.textBaseline = "middle";
-    axis(c, tone);
+    axis(c);
     c.save();
     c.beginPath();
-    c.rect(GUTTER, AXIS, plot(), model.height);
+    c.rect(GUTTER, AXIS, room, model.height);
     c.clip();
-    model.lanes.forEach(function (l) { drawLane(c, l, tone); });
+    lanes(c, ratio);
     mark(c, hover, tone.soft, 1);
     mark(c, chosen, tone.ink, 2);
     c.restore();
@@ -393,70 +415,87 @@ function gaptraceTimeline(element, data, options) {
     model.lanes.forEach(function (l) {
       if (l.label) { c.fillText(cut(l.label, 17), GUTTER - 8, AXIS + l.y + l.height / 2 + .5); }
     });
-    minimap(tone);
+    minimap(key);
   }
-  function cut(s, room) {
-    if (s.length <= room) { return s; }
-    var head = Math.ceil((room - 1) / 2);
-    return room < 2 ? "" : s.slice(0, head) + "…" + s.slice(s.length - (room - 1 - head));
+  function cut(s, size) {
+    if (s.length <= size) { return s; }
+    var head = Math.ceil((size - 1) / 2);
+    return size < 2 ? "" : s.slice(0, head) + "…" + s.slice(s.length - (size - 1 - head));
   }
   /* A name cut to fit; its namespace goes first. */
-  function fitted(s, room) { return s.length <= room ? s : cut(s.replace(/^[\w:]*::/, ""), room); }
-  function look(l, i) {
-    if (l.type === "gpu") { return ink.classes[l.kind[i]]; }
-    if (l.type === "part") { return ink.causes[l.kind[i]]; }
-    return l.type === "state" ? ink.states[l.kind[i]] : null;
+  function fitted(s, size) { return s.length <= size ? s : cut(s.replace(/^[\w:]*::/, ""), size); }
+  function lanes(c, ratio) {
+    var wide = Math.ceil(room * ratio), rows = model.lanes.length;
+    if (!bits || bits.width !== wide || bits.height !== rows) {
+      strips.width = wide;
+      strips.height = rows;
+      bits = new ImageData(wide, rows);
+    }
+    var pixels = new Uint32Array(bits.data.buffer), cover = new Float32Array(wide), most = new Float32Array(wide), colour = new Uint32Array(wide);
+    pixels.fill(0);
+    model.lanes.forEach(function (l, row) {
+      if (!blocks(c, l, ratio, cover, most, colour)) { return; }
+      for (var p = 0, at = row * wide; p < wide; p++, at++) {
+        if (cover[p]) { pixels[at] = (Math.max(Math.min(cover[p], 1), .18) * 255) << 24 | colour[p]; cover[p] = most[p] = 0; }
+      }
+    });
+    strips.getContext("2d").putImageData(bits, 0, 0);
+    c.imageSmoothingEnabled = false;
+    model.lanes.forEach(function (l, row) {
+      c.drawImage(strips, 0, row, wide, 1, GUTTER, AXIS + l.y, wide / ratio, l.height);
+      hitMarks(c, l);
+    });
   }
-  function drawLane(c, l, tone) {
-    var source = l.type === "gap" ? l.parts : l, y = AXIS + l.y, h = l.height, scale = plot() / (view[1] - view[0]);
-    var pixel = -1, covered = 0, best = 0, bestIndex = -1;
-    function flush() {
-      if (pixel < 0 || bestIndex < 0) { return; }
-      block(source, bestIndex, pixel, 1, Math.max(Math.min(covered, 1), .18));
-      covered = best = 0;
-      bestIndex = -1;
-    }
-    function block(from, i, left, width, alpha) {
-      var own = look(from, i);
-      c.globalAlpha = alpha;
-      c.fillStyle = own ? own.fill : l.type === "call" ? tone.soft : tone.block;
-      if (own && own.solid === null) { c.globalAlpha = 1; c.strokeStyle = tone.soft; c.lineWidth = 1; c.strokeRect(left + .5, y + .5, Math.max(width - 1, .5), h - 1); }
-      else { c.fillRect(left, y, width, h); }
-      c.globalAlpha = 1;
-    }
+  /* Draw what is wide enough to be seen as a block; add up the ink of the rest pixel by pixel, and
+     say whether there was any. */
+  function blocks(c, l, ratio, cover, most, colour) {
+    var source = l.type === "gap" ? l.parts : l, kinds = {gpu: ink.classes, gap: ink.causes, state: ink.states}[l.type];
+    var plain = l.type === "call" ? ink.call : ink.block, least = l.type === "call" ? 1.5 * ratio : .02;
+    var scale = room * ratio / (view[1] - view[0]), wide = cover.length, fine = FINE * ratio, any = false, y = AXIS + l.y, h = l.height;
+    var seam = l.type === "op" || l.type === "frame" || l.type === "gpu" ? 1 : 0, named = l.name && l.type !== "gap" && l.type !== "call", labels = [];
     for (var i = firstAfter(source, view[0]); i < source.n && source.start[i] < view[1]; i++) {
-      var left = x(source.start[i]), width = (source.end[i] - source.start[i]) * scale;
-      if (l.type === "call") { width = Math.max(width, 1.5); }
-      if (width < 1) {
-        var at = Math.floor(left);
-        if (at !== pixel) { flush(); pixel = at; }
-        covered += Math.max(width, .02);
-        if (width >= best) { best = width; bestIndex = i; }
+      var own = kinds ? kinds[source.kind[i]] : plain, from = (source.start[i] - view[0]) * scale;
+      var to = Math.max((source.end[i] - view[0]) * scale, from + least);
+      if (to - from < fine) {
+        any = true;
+        for (var p = Math.max(Math.floor(from), 0); p < to && p < wide; p++) {
+          var part = (Math.min(p + 1, to) - Math.max(p, from)) * own.weight;
+          cover[p] += part;
+          if (part > most[p]) { most[p] = part; colour[p] = own.fine; }
+        }
         continue;
       }
-      var right = Math.min(left + width, GUTTER + plot() + 2);
-      left = Math.max(left, GUTTER - 2);
-      width = right - left;
-      var seam = width > 4 && (l.type === "op" || l.type === "frame" || l.type === "gpu") ? 1 : 0;
-      block(source, i, left, width - seam, 1);
-      if (width > 34 && l.name && l.type !== "gap" && l.type !== "call") {
-        c.fillStyle = l.type === "gpu" ? label(l.kind[i]) : tone.ink;
-        c.textAlign = "left";
-        c.fillText(fitted(text(l.name[i]), Math.floor((width - 8) / 6.6)), Math.max(left, GUTTER) + 4, y + h / 2 + .5);
-      }
+      var left = GUTTER + Math.max(from / ratio, -2), width = GUTTER + Math.min(to / ratio, room + 2) - left;
+      if (own.solid === null) { c.strokeStyle = tone.soft; c.lineWidth = 1; c.strokeRect(left + .5, y + .5, width - 1, h - 1); }
+      else { c.fillStyle = own.fill; c.fillRect(left, y, width - seam, h); }
+      if (named && width > 34) { labels.push(i, left, width); }
     }
-    flush();
-    if (found.length) {
-      c.fillStyle = tone.accent;
-      found.forEach(function (f) { if (f.lane === l) { c.fillRect(x(l.start[f.index]), y + h - 3, Math.max((l.end[f.index] - l.start[f.index]) * scale, 2), 3); } });
+    c.textAlign = "left";
+    for (var k = 0; k < labels.length; k += 3) {
+      c.fillStyle = l.type === "gpu" ? label(l.kind[labels[k]]) : tone.ink;
+      c.fillText(fitted(text(l.name[labels[k]]), Math.floor((labels[k + 2] - 8) / 6.6)), Math.max(labels[k + 1], GUTTER) + 4, y + h / 2 + .5);
     }
+    return any;
+  }
+  /* What the search found, a mark for each pixel at most. */
+  function hitMarks(c, l) {
+    var scale = room / (view[1] - view[0]), last = -1;
+    c.fillStyle = tone.accent;
+    l.hits.forEach(function (i) {
+      if (l.end[i] < view[0] || l.start[i] > view[1]) { return; }
+      var left = x(l.start[i]), right = left + Math.max((l.end[i] - l.start[i]) * scale, 2);
+      if (right <= last) { return; }
+      left = Math.max(left, last);
+      c.fillRect(left, AXIS + l.y + l.height - 3, right - left, 3);
+      last = right;
+    });
   }
   function label(kind) {
     return kind < 2 && !(options.dark && options.dark()) ? "#fff" : "#0d1113";
   }
-  function axis(c, tone) {
+  function axis(c) {
     var span = view[1] - view[0], size = Math.pow(10, Math.floor(Math.log10(span / 6)));
-    [1, 2, 5, 10].some(function (m) { if (span / (size * m) <= plot() / 110) { size *= m; return true; } return false; });
+    [1, 2, 5, 10].some(function (m) { if (span / (size * m) <= room / 110) { size *= m; return true; } return false; });
     var unit = span < 1e4 ? ["ns", 1] : span < 1e7 ? ["µs", 1e3] : ["ms", 1e6];
     c.textAlign = "center";
     for (var t = Math.ceil((view[0] - zero()) / size) * size; t + zero() <= view[1]; t += size) {
@@ -465,7 +504,7 @@ function gaptraceTimeline(element, data, options) {
       c.lineWidth = 1;
       c.beginPath(); c.moveTo(at, AXIS - 4); c.lineTo(at, AXIS + model.height); c.stroke();
       c.fillStyle = tone.soft;
-      if (at > GUTTER + 18 && at < GUTTER + plot() - 18) { c.fillText((t / unit[1]).toFixed(places) + " " + unit[0], at, 9); }
+      if (at > GUTTER + 18 && at < GUTTER + room - 18) { c.fillText((t / unit[1]).toFixed(places) + " " + unit[0], at, 9); }
     }
     c.strokeStyle = tone.soft;
     c.setLineDash([3, 3]);
@@ -477,7 +516,7 @@ function gaptraceTimeline(element, data, options) {
   }
   function mark(c, what, colour, width) {
     if (!what) { return; }
-    var l = what.lane, i = what.index, left = x(l.start[i]), w = Math.max((l.end[i] - l.start[i]) / (view[1] - view[0]) * plot(), 2);
+    var l = what.lane, i = what.index, left = x(l.start[i]), w = Math.max((l.end[i] - l.start[i]) / (view[1] - view[0]) * room, 2);
     c.strokeStyle = colour;
     c.lineWidth = width;
     c.strokeRect(left - .5, AXIS + l.y - .5, w + 1, l.height + 1);
@@ -490,19 +529,32 @@ function gaptraceTimeline(element, data, options) {
     c.bezierCurveTo(from[0], from[1] - 14, to[0], to[1] + 14, to[0], to[1]);
     c.moveTo(to[0] - 4, to[1] + 7); c.lineTo(to[0], to[1]); c.lineTo(to[0] + 4, to[1] + 7);
     c.stroke();
-    c.strokeRect(from[0] - 1, from[1] - 1, Math.max((model.calls.end[call] - model.calls.start[call]) / (view[1] - view[0]) * plot(), 2) + 2, model.calls.height + 2);
+    c.strokeRect(from[0] - 1, from[1] - 1, Math.max((model.calls.end[call] - model.calls.start[call]) / (view[1] - view[0]) * room, 2) + 2, model.calls.height + 2);
   }
-  function minimap(tone) {
-    var c = surface(map, MAP), width = map.clientWidth - GUTTER, scale = width / data.span_ns, busy = new Float64Array(Math.ceil(width) + 1);
+  /* Where the GPU is busy, drawn once for all views of the same stretch. */
+  function busyMap(key) {
+    var width = map.clientWidth - GUTTER, scale = width / data.span_ns, share = new Float64Array(Math.ceil(width) + 1), ratio = window.devicePixelRatio || 1;
+    if (busyKey === key + width) { return; }
+    busyKey = key + width;
+    busy = document.createElement("canvas");
+    busy.width = Math.round(width * ratio);
+    busy.height = Math.round(MAP * ratio);
     model.lanes.forEach(function (l) {
       if (l.type !== "gpu") { return; }
       for (var i = 0; i < l.n; i++) {
         var from = Math.max(l.start[i] * scale, 0), to = Math.min(l.end[i] * scale, width);
-        for (var p = Math.floor(from); p < to; p++) { busy[p] += Math.min(p + 1, to) - Math.max(p, from); }
+        for (var p = Math.floor(from); p < to; p++) { share[p] += Math.min(p + 1, to) - Math.max(p, from); }
       }
     });
+    var c = busy.getContext("2d");
+    c.scale(ratio, ratio);
     c.fillStyle = ink.classes[1].solid;
-    for (var p = 0; p < width; p++) { var high = Math.min(busy[p], 1) * (MAP - 6); if (high > 0) { c.fillRect(GUTTER + p, MAP - 3 - high, 1, high); } }
+    for (var p = 0; p < width; p++) { var high = Math.min(share[p], 1) * (MAP - 6); if (high > 0) { c.fillRect(p, MAP - 3 - high, 1, high); } }
+  }
+  function minimap(key) {
+    var c = surface(map, MAP), width = map.clientWidth - GUTTER, scale = width / data.span_ns;
+    busyMap(key);
+    c.drawImage(busy, GUTTER, 0, width, MAP);
     c.strokeStyle = tone.line;
     c.strokeRect(GUTTER + .5, 2.5, width - 1, MAP - 5);
     var left = GUTTER + Math.max(view[0], 0) * scale, right = GUTTER + Math.min(view[1], data.span_ns) * scale;
@@ -525,7 +577,7 @@ function gaptraceTimeline(element, data, options) {
     var rect = canvas.getBoundingClientRect(), px = event.clientX - rect.left, py = event.clientY - rect.top - AXIS;
     var l = model.lanes.find(function (c) { return py >= c.y && py <= c.y + c.height; });
     if (!l || px < GUTTER) { return null; }
-    var i = blockAt(l, time(px), 3 / plot() * (view[1] - view[0]));
+    var i = blockAt(l, time(px), 3 / room * (view[1] - view[0]));
     return i < 0 ? null : {lane: l, index: i};
   }
   canvas.addEventListener("pointerdown", function (event) {
@@ -537,7 +589,7 @@ function gaptraceTimeline(element, data, options) {
     if (drag) {
       var by = event.clientX - drag.x;
       if (Math.abs(by) > 3) { drag.moved = true; }
-      if (drag.moved) { var d = by / plot() * (drag.view[1] - drag.view[0]); setView(drag.view[0] - d, drag.view[1] - d, "user"); }
+      if (drag.moved) { var d = by / room * (drag.view[1] - drag.view[0]); setView(drag.view[0] - d, drag.view[1] - d, "user"); }
       return;
     }
     var next = under(event);
@@ -562,7 +614,7 @@ function gaptraceTimeline(element, data, options) {
     var focused = document.activeElement === canvas || options.wheel === "always";
     if (!focused && !event.ctrlKey && !event.metaKey) { return; }
     event.preventDefault();
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) { move((event.deltaX || event.deltaY) / plot()); return; }
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) { move((event.deltaX || event.deltaY) / room); return; }
     zoom(Math.pow(1.0015, event.deltaY), time(event.clientX - canvas.getBoundingClientRect().left));
   }, {passive: false});
   canvas.addEventListener("keydown", function (event) {

@@ -1,0 +1,150 @@
+"""What Inductor's autotuning decided: the choice made for each matrix product, and its price.
+
+Read through the hook that Inductor offers for it, and by watching which templates are generated
+with what fused into them. Both have moved between versions: what is missing is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KINDS = {
+    "ExternKernelCaller": "cuBLAS",
+    "TritonTemplateCaller": "Triton template",
+    "CUTLASSTemplateCaller": "CUTLASS",
+    "CUDATemplateCaller": "CUTLASS",
+    "CppTemplateCaller": "C++ template",
+    "CuteDSLTemplateCaller": "CuTe template",
+    "SubgraphChoiceCaller": "decomposition",
+}
+
+
+class Autotuning:
+    """Watches autotuning from the moment it is made; `skipped` says why there is none."""
+
+    def __init__(self, max_batch: int | None, batch: int) -> None:
+        self.skipped: str | None = None
+        self._max_batch = max_batch
+        self._choices: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._templates: list[dict[str, Any]] = []
+        if max_batch is not None and batch > max_batch:
+            self.skipped = f"batch {batch} is above --autotune-max-batch {max_batch}"
+            return
+        self._listen()
+
+    def _listen(self) -> None:
+        try:
+            from torch._inductor import select_algorithm
+        except ImportError:
+            return
+        # Its tables would land in the script's output.
+        if hasattr(select_algorithm, "PRINT_AUTOTUNE"):
+            select_algorithm.PRINT_AUTOTUNE = False
+        if hasattr(select_algorithm, "_log_autotune_choices_stats"):
+            select_algorithm._log_autotune_choices_stats = lambda *_, **__: None
+        if hasattr(select_algorithm, "add_feedback_saver"):
+            select_algorithm.add_feedback_saver(self._chosen)
+        _watch_templates(self._templates)
+
+    def _chosen(self, timings: dict[Any, float], name: str, inputs: list[Any], *_: Any) -> None:
+        """Called by Inductor with every measured candidate's milliseconds."""
+        finite = {choice: ms for choice, ms in timings.items() if ms < float("inf")}
+        if not finite:
+            return
+        best = min(finite, key=lambda choice: finite[choice])
+        extern = [ms for choice, ms in finite.items() if kind_of(choice).startswith("cuBLAS")]
+        shapes, chosen = [_shape(node) for node in inputs], kind_of(best)
+        # Equal layers ask the same question again; candidates are then numbered anew.
+        same = self._choices.get((name, str(shapes), chosen))
+        if same is not None:
+            same["count"] += 1
+            return
+        self._choices[name, str(shapes), chosen] = {
+            "op": name,
+            "shapes": shapes,
+            "dtype": _dtype(inputs),
+            "chosen": str(getattr(best, "name", best)),
+            "kind": chosen,
+            "ns": round(finite[best] * 1e6),
+            "best_extern_ns": round(min(extern) * 1e6) if extern else None,
+            "candidates": len(timings),
+            "count": 1,
+        }
+
+    def section(self, seconds: float | None, start: str | None) -> dict[str, Any]:
+        """The `autotune` section of run.json."""
+        note = None
+        if not self._choices and not self.skipped:
+            warm = start in ("warm", "partly warm")
+            note = "choices came from the cache" if warm else "nothing was tuned"
+        return {
+            "max_batch": self._max_batch,
+            "skipped": self.skipped,
+            "seconds": seconds,
+            "choices": list(self._choices.values()),
+            "templates": {
+                "generated": len(self._templates),
+                "fused": [t for t in self._templates if t["prologue"] or t["epilogue"]],
+            },
+            "note": note,
+        }
+
+
+def kind_of(choice: Any) -> str:
+    """The library or template family behind a candidate, by its class."""
+    return _KINDS.get(type(choice).__name__, type(choice).__name__)
+
+
+def _shape(node: Any) -> list[int | str]:
+    try:
+        return [int(size) if str(size).isdigit() else str(size) for size in node.get_size()]
+    except (AttributeError, NotImplementedError):
+        return []
+
+
+def _dtype(inputs: list[Any]) -> str | None:
+    for node in inputs:
+        try:
+            return str(node.get_dtype()).removeprefix("torch.")
+        except (AttributeError, NotImplementedError):
+            continue
+    return None
+
+
+def _watch_templates(found: list[dict[str, Any]]) -> None:
+    """Note each template that is generated, with what is fused before and behind it."""
+    try:
+        from torch._inductor.codegen.simd import SIMDScheduling
+    except ImportError:
+        return
+    original: Callable[..., Any] | None = getattr(SIMDScheduling, "codegen_template", None)
+    if original is None:
+        return
+
+    def codegen_template(
+        self: Any, template_node: Any, epilogue_nodes: Any, *rest: Any, **named: Any
+    ) -> Any:
+        prologue = rest[0] if rest else named.get("prologue_nodes", ())
+        if not named.get("only_gen_src_code"):
+            found.append(
+                {
+                    "template": str(getattr(template_node, "get_name", lambda: "")()),
+                    "prologue": _origins(prologue),
+                    "epilogue": _origins(epilogue_nodes),
+                }
+            )
+        return original(self, template_node, epilogue_nodes, *rest, **named)
+
+    SIMDScheduling.codegen_template = codegen_template
+
+
+def _origins(nodes: Any) -> list[str]:
+    """Names of the operators that scheduler nodes came from."""
+    names: dict[str, None] = {}
+    for node in nodes or ():
+        for origin in getattr(getattr(node, "node", None), "origins", ()) or ():
+            names.setdefault(str(origin.name))
+    return sorted(names)

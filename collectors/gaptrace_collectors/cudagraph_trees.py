@@ -1,0 +1,135 @@
+"""What torch's own CUDA-graph trees did: recordings, re-recordings, and what they gave up on."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import traceback
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from gaptrace_collectors.failure import place_of
+
+if TYPE_CHECKING:
+    from gaptrace_collectors.device import Device
+
+_LOGGERS = ("cudagraphs_log", "perf_hint_log", "log")
+_MODULES = ("torch._inductor.cudagraph_utils", "torch._inductor.cudagraph_trees")
+
+
+class TreeWatch:
+    """Watches the trees from the moment it is made; one per recording."""
+
+    def __init__(self, device: Device) -> None:
+        import torch._dynamo.utils as utils
+        import torch._inductor.cudagraph_utils  # noqa: F401  its loggers must exist
+
+        self._utils: Any = utils
+        self._device = device
+        self._before = self._counters()
+        self._first_metric = len(self._metrics())
+        self._handler = _Keeper()
+        for name in _MODULES:
+            for attribute in _LOGGERS:
+                logger = getattr(sys.modules.get(name), attribute, None)
+                if isinstance(logger, logging.Logger):
+                    logger.addHandler(self._handler)
+
+    def _counters(self) -> Counter[str]:
+        found = self._utils.counters.get("inductor", {})
+        return Counter({key: n for key, n in found.items() if key.startswith("cudagraph_")})
+
+    def _metrics(self) -> list[Any]:
+        read = getattr(self._utils, "get_compilation_metrics", None)
+        return [] if read is None else list(read())
+
+    def recordings(self) -> int:
+        """Graphs that the trees have recorded so far, over all devices."""
+        return sum(count for count, _ in _managers())
+
+    def section(self) -> dict[str, Any]:
+        """The `cudagraph_trees` section of run.json; what this torch does not tell is null."""
+        now = self._counters()
+        found = {key: now[key] - self._before[key] for key in now}
+        reasons: Counter[tuple[str, str]] = Counter(self._handler.skips)
+        logged = {reason for reason, _ in reasons}
+        for metric in self._metrics()[self._first_metric :]:
+            reason = getattr(metric, "cudagraph_skip_reason", None)
+            if reason and _sentence(str(reason)) not in logged:
+                reasons[(_sentence(str(reason)), "")] += 1
+        skips = found.get("cudagraph_skips", 0)
+        if skips and not reasons and not self._device.accelerated:
+            reasons[("the step runs on the CPU", "")] = skips  # torch says nothing there
+        again = [count for _, count in _managers() if count is not None]
+        return {
+            "recordings": self.recordings(),
+            "rerecordings": sum(again) if again else None,
+            "partitions": found.get("cudagraph_partitions"),
+            "skips": skips,
+            "skip_reasons": [
+                {"reason": reason, "where": where, "count": count}
+                for (reason, where), count in reasons.most_common(32)
+            ],
+            "non_static_inputs": found.get("cudagraph_recorded_non_static_inputs"),
+            "warnings": self._handler.warnings[:16],
+        }
+
+
+class _Keeper(logging.Handler):
+    """Keeps what torch logs about skipping CUDA graphs."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.skips: Counter[tuple[str, str]] = Counter()
+        self.warnings: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if "skip" in text.lower():
+            self.skips[(_sentence(text), _place(text))] += 1
+        elif text not in self.warnings:
+            self.warnings.append(_sentence(text))
+
+
+def _sentence(text: str) -> str:
+    return text.strip().splitlines()[0][:300]
+
+
+def _place(text: str) -> str:
+    """`file:line` of the user's code, where the message carries a stack."""
+    frames = [
+        traceback.FrameSummary(name, int(line), "")
+        for name, line in re.findall(r'File "([^"]+)", line (\d+)', text)
+    ]
+    return place_of(frames).partition(" in ")[0]
+
+
+def _managers() -> list[tuple[int, int | None]]:
+    """Recordings and re-recordings of each device's tree manager."""
+    trees: Any = sys.modules.get("torch._inductor.cudagraph_trees")
+    local = getattr(trees, "local", None)
+    containers = getattr(local, "tree_manager_containers", None) or {}
+    found = []
+    for container in containers.values():
+        manager = getattr(container, "tree_manager", None)
+        if manager is None:
+            continue
+        again = getattr(manager, "num_rerecord", None)
+        count = None
+        if again is not None:
+            count = sum(sum(functions.values()) for functions in again.values())
+        found.append((_recorded(manager), count))
+    return found
+
+
+def _recorded(manager: Any) -> int:
+    """Graphs in the manager's trees."""
+    waiting = [node for roots in getattr(manager, "roots", {}).values() for node in roots]
+    count = 0
+    while waiting:
+        node = waiting.pop()
+        count += 1
+        children = getattr(node, "children", {})
+        waiting += [child for nodes in children.values() for child in nodes]
+    return count

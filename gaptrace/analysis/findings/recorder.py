@@ -1,0 +1,155 @@
+"""Findings that only the recorder can show: captures given up, padding, starts with a cold cache.
+
+Nothing of it is in the trace; the recorder counted it in the same process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gaptrace import units
+from gaptrace.analysis.findings.rule import Claim, Finding, Needs, rule
+from gaptrace.analysis.startup import COLD, PARTLY, startup_of
+from gaptrace.knowledge.graph_skips import skip_of
+
+if TYPE_CHECKING:
+    from gaptrace.analysis.findings.view import View
+
+NS = 1e9
+REASONS_SHOWN = 3
+# Recordings beyond this many for each captured part: one for every call, or for every shape.
+MANY_RECORDINGS = 4
+# Padding below this share of the positions read is what a fine grid of buckets leaves.
+PADDED = 0.05
+# A start that compiles for less than this is not worth shipping a cache for.
+SHORT_COMPILE_NS = 5 * NS
+
+
+def _rows(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+@rule("GT406", needs=Needs.STEPS)
+def capture_given_up(view: View) -> Iterator[Claim]:
+    """torch was asked to capture and ran a graph launched. Ceiling 0: GT101 and GT402 have it."""
+    manifest = view.analysis.manifest
+    skips = manifest.integer("cudagraph_trees", "skips") or 0
+    if skips < 1:
+        return
+    text = f"torch gave up on capturing {units.count(skips)} compiled "
+    text += f"{'graph' if skips == 1 else 'graphs'} and launched the work."
+    for item in _rows(manifest.get("cudagraph_trees", "skip_reasons"))[:REASONS_SHOWN]:
+        reason = " ".join(str(item.get("reason", "")).split()).rstrip(".")
+        where = f" ({item['where']})" if item.get("where") else ""
+        known = skip_of(reason)
+        text += f" Logged: {reason}{where}."
+        if known is not None:
+            text += f" That is, {known.means}: {known.change}."
+    title = "torch gave up on capturing a graph"
+    yield Claim(Finding("GT406", title, 0.0, "measured", text, places=skips))
+
+
+@rule("GT407", needs=Needs.STEPS)
+def recorded_again(view: View) -> Iterator[Claim]:
+    """Graphs recorded again after they had been recorded, or very often. Ceiling 0.
+
+    Recording again while steps are measured is worse: then no step is steady.
+    """
+    manifest = view.analysis.manifest
+    recordings = manifest.integer("cudagraph_trees", "recordings") or 0
+    again = manifest.integer("cudagraph_trees", "rerecordings") or 0
+    parts = max(manifest.integer("cudagraph_trees", "partitions") or 1, 1)
+    if not again and recordings <= MANY_RECORDINGS * parts:
+        return
+    text = f"{units.count(recordings)} graphs were recorded"
+    text += f" for {units.count(parts)} captured parts" if parts > 1 else ""
+    text += f", {units.count(again)} of them again." if again else "."
+    moving = manifest.integer("cudagraph_trees", "non_static_inputs")
+    if moving:
+        text += f" {units.count(moving)} inputs are copied in before each replay."
+    warnings = manifest.get("cudagraph_trees", "warnings")
+    if isinstance(warnings, list) and warnings:
+        text += f" torch warned: {' '.join(str(warnings[0]).split())[:300].rstrip('.')}."
+    text += " Each recording runs the step once more and keeps its memory."
+    title = "graphs were recorded more than once"
+    yield Claim(Finding("GT407", title, 0.0, "measured", text, places=again or recordings))
+
+
+@rule("GT408", needs=Needs.STEPS)
+def padding(view: View) -> Iterator[Claim]:
+    """Positions read that are padding. Ceiling: their bytes of cache over the peak bandwidth.
+
+    Never more than the busy time. Without the bytes of the cache the share alone is told, and the
+    ceiling is 0.
+    """
+    analysis = view.analysis
+    share = analysis.manifest.number("buckets", "padding_share")
+    if share is None or share < PADDED:
+        return
+    moved, peak = analysis.ceilings.step_bytes, analysis.ceilings.peak_bandwidth
+    tokens = analysis.headline.tokens_per_step or 1
+    own = analysis.manifest.integer("buckets", "this")
+    sizes = analysis.manifest.get("buckets", "sizes")
+    text = f"{units.share(share, 1)} of the positions that a step works on are padding"
+    if own is not None:
+        text += f" up to the bucket of {units.count(own)}"
+    elif isinstance(sizes, list) and sizes:
+        text += f" up to buckets of {', '.join(units.count(n) for n in sizes if _is_size(n))}"
+    ceiling = 0.0
+    if moved.kv_bytes and peak:
+        wasted = share * moved.kv_bytes
+        ceiling = wasted * NS / peak / tokens
+        if view.busy is not None:
+            ceiling = min(ceiling, view.busy)
+        if not view.worth(ceiling):
+            return
+        text += (
+            f": at most {units.size(wasted)} of the {units.size(moved.kv_bytes)} of cache that a "
+            f"step reads ({moved.kv_source}), {units.time(ceiling)} per token at "
+            f"{units.bandwidth(peak)}."
+        )
+    else:
+        text += ". What they cost needs the bytes of the cache (--kv-bytes) and a bandwidth."
+    title = "padding to a bucket is read and thrown away"
+    yield Claim(Finding("GT408", title, ceiling, "likely", text, places=1))
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@rule("GT307", needs=Needs.STEPS)
+def cold_start(view: View) -> Iterator[Claim]:
+    """The process compiled what a shipped cache would have held. Ceiling 0: it is paid once."""
+    manifest = view.analysis.manifest
+    start = startup_of(manifest)
+    if start is None or start.cache not in (COLD, PARTLY):
+        return
+    spent = (start.compile_ns or 0) + (start.autotune_ns or 0)
+    if max(spent, start.ready_ns or 0) < SHORT_COMPILE_NS:
+        return
+    text = f"The compile cache was {start.cache}: ready after {units.time(start.ready_ns)}"
+    parts = [
+        f"{units.time(ns)} {words}"
+        for ns, words in (
+            (start.compile_ns, "compiling"),
+            (start.autotune_ns, "autotuning"),
+            (start.capture_ns, "capturing"),
+        )
+        if ns
+    ]
+    text += f" ({', '.join(parts)})." if parts else "."
+    misses = sum(
+        manifest.integer("compile", "cache", name, "misses") or 0
+        for name in ("fx_graph", "aot_autograd", "autotune")
+    )
+    made = manifest.integer("compile", "cache", "new_files", "cubin") or 0
+    made += manifest.integer("compile", "cache", "new_files", "so") or 0
+    if misses or made:
+        text += f" {units.count(misses)} look-ups missed, {units.count(made)} kernels were built."
+    size = manifest.integer("compile", "cache", "bytes")
+    if size:
+        text += f" The cache now holds {units.size(size)}: ship it, and the next start finds it."
+    title = "a start with a cold compile cache"
+    yield Claim(Finding("GT307", title, 0.0, "measured", text, places=1))

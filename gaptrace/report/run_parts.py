@@ -1,0 +1,301 @@
+"""What the recorder adds to a run: starts, pieces, buckets, autotuning, graphs given up.
+
+Each part is a title, a table and sentences as plain text, so that the terminal, Markdown and HTML
+say the same. A part is there only where a mode of the run recorded something for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gaptrace import units
+from gaptrace.analysis.piecewise import Piecewise
+from gaptrace.analysis.run import RunAnalysis
+from gaptrace.analysis.runinfo import Manifest
+from gaptrace.analysis.startup import mode_start, seam_prices, tuning_gain
+from gaptrace.report.sweep_text import start_words
+
+CHOICES_SHOWN = 12
+KINDS_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """One part: glossary entry that its title leads to, header and rows of a table, sentences."""
+
+    title: str
+    term: str
+    header: tuple[str, ...]
+    rows: list[list[str]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+def run_parts(run: RunAnalysis) -> list[RunPart]:
+    """The parts of a run that have something to say, in the order shown."""
+    found = (_starts(run), _pieces(run), _buckets(run), _tuning(run), _graph_trees(run))
+    return [part for part in found if part.rows or part.lines]
+
+
+def _first(run: RunAnalysis, mode: str, *path: str) -> Any:
+    """The value in the first repeat of a mode that has one."""
+    for cell in run.cells:
+        if cell.mode == mode and (value := cell.manifest.get(*path)) is not None:
+            return value
+    return None
+
+
+def _starts(run: RunAnalysis) -> RunPart:
+    part = RunPart(
+        "start-up, s", "start-up", ("mode", "cold", "warm", "compile", "autotune", "capture")
+    )
+    for mode in run.modes:
+        start = mode_start(cell.manifest for cell in run.cells if cell.mode == mode)
+        if start is not None:
+            parts = (start.compile_ns, start.autotune_ns, start.capture_ns)
+            cells = [units.MISSING if ns is None else units.time_value(ns, "s") for ns in parts]
+            part.rows.append([mode, *start_words(start), *cells])
+    return part
+
+
+def piece_words(found: Piecewise) -> str:
+    """The pieces of one recording in a sentence."""
+    graphs = f" of {units.count(found.pieces)} graphs" if found.pieces else ""
+    text = (
+        f"{units.count(found.replays)} graph replays per step{graphs}; "
+        f"{units.count(found.seams)} seams, {units.count(found.with_work)} of them launch work "
+        f"({units.count(found.kernels)} kernels, {units.count(found.launches)} launch calls)"
+    )
+    if found.idle_ns is not None:
+        text += (
+            f"; idle in the seams {units.time(found.idle_ns)} per step "
+            f"({units.share(found.share, 1)}), {units.time(found.idle_per_seam_ns)} each"
+        )
+    if found.of != "decode steps":
+        text += f". No decode step was counted: read from {found.of}"
+    return text
+
+
+SEAMS = ("work in the seam", "per step", "kernels", "idle", "busy", "host")
+
+
+def seam_rows(found: Piecewise) -> list[list[str]]:
+    """The kinds of seams as text, in the order of `SEAMS`; times of one seam."""
+    return [
+        [
+            ", ".join(name.removeprefix("aten::") for name in kind.work),
+            units.count(kind.per_step),
+            units.count(kind.kernels),
+            units.time(kind.idle_ns),
+            units.time(kind.busy_ns),
+            units.time(kind.host_ns),
+        ]
+        for kind in found.kinds[:KINDS_SHOWN]
+    ]
+
+
+def _pieces(run: RunAnalysis) -> RunPart:
+    part = RunPart(
+        "pieces", "piece", ("mode", "replays", "seams", "kernels in them", "idle", "each", "share")
+    )
+    for mode in run.modes:
+        analysis = run.representative(mode)
+        found = analysis.piecewise if analysis is not None else None
+        if found is not None:
+            part.rows.append(
+                [
+                    mode,
+                    units.count(found.replays),
+                    units.count(found.seams),
+                    units.count(found.kernels),
+                    units.time(found.idle_ns),
+                    units.time(found.idle_per_seam_ns),
+                    units.share(found.share, 1),
+                ]
+            )
+        part.lines.extend(_recorded_pieces(run, mode))
+    for price in seam_prices(run):
+        change = price.step_ns - price.whole_ns
+        sign = "+" if change >= 0 else "−"
+        text = (
+            f"{price.mode} against {price.whole}, unprofiled: {sign}{units.time(abs(change))} per "
+            f"step over {units.count(price.seams)} seams, "
+            f"{sign}{units.time(abs(price.per_seam_ns))} each"
+        )
+        part.lines.append(text + ("" if price.beyond else "; within the spread of the repeats"))
+    return part
+
+
+def _recorded_pieces(run: RunAnalysis, mode: str) -> list[str]:
+    """What the recorder says about a mode's pieces: where it was split, what it copies."""
+    found = _first(run, mode, "piecewise")
+    if not isinstance(found, Mapping):
+        return []
+    manifest = next(c.manifest for c in run.cells if c.mode == mode and c.manifest.get("piecewise"))
+    count, captured = (manifest.integer("piecewise", name) for name in ("pieces", "captured"))
+    if count is None:
+        return []
+    text = f"{mode}: {units.count(count)} pieces, {units.count(captured)} captured"
+    split = found.get("split_at")
+    if isinstance(split, list) and split:
+        text += f", split at {', '.join(str(name) for name in split)}"
+    copied = manifest.integer("piecewise", "copied_bytes")
+    if copied:
+        inputs = found.get("copied_inputs")
+        text += f"; {units.size(copied)} copied into static inputs each step"
+        text += f" ({units.count(len(inputs))} inputs)" if isinstance(inputs, list) else ""
+    pool = manifest.integer("piecewise", "pool_bytes")
+    if pool:
+        text += f"; graphs hold {units.size(pool)}"
+    note = manifest.text("piecewise", "note")
+    return [f"{text}. {note}" if note else text]
+
+
+def _buckets(run: RunAnalysis) -> RunPart:
+    part = RunPart(
+        "buckets",
+        "bucket",
+        ("mode", "bucket", "step", "first call", "compile", "capture", "memory"),
+    )
+    for mode in run.modes:
+        found = _first(run, mode, "buckets")
+        if not isinstance(found, Mapping):
+            continue
+        medians = found.get("median_ns")
+        prepared = {
+            item.get("size"): item
+            for item in found.get("prepared") or ()
+            if isinstance(item, Mapping)
+        }
+        sizes = [size for size in found.get("sizes") or () if isinstance(size, int)]
+        for size in sizes:
+            step = medians.get(str(size)) if isinstance(medians, Mapping) else None
+            if size in prepared or step is not None:
+                own = Manifest.of(prepared.get(size, {}))
+                part.rows.append(
+                    [
+                        mode,
+                        units.count(size),
+                        units.time(step),
+                        _seconds(own.integer("first_call_ns")),
+                        _seconds(_ns(own.number("compile_seconds"))),
+                        units.time(own.integer("capture_ns")),
+                        units.size(own.integer("memory_bytes")),
+                    ]
+                )
+        share = found.get("padding_share")
+        if isinstance(share, (int, float)) and share:
+            part.lines.append(f"{mode}: {units.share(share, 1)} of the positions read are padding")
+    return part
+
+
+def _seconds(ns: float | None) -> str:
+    return units.MISSING if ns is None else units.time(ns, "s")
+
+
+def _ns(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e9
+
+
+def _tuning(run: RunAnalysis) -> RunPart:
+    part = RunPart(
+        "autotuning",
+        "autotune",
+        ("op", "shapes", "chosen", "kind", "time", "best library call", "of"),
+    )
+    for mode in run.modes:
+        found = _first(run, mode, "autotune")
+        if not isinstance(found, Mapping):
+            continue
+        choices = [item for item in found.get("choices") or () if isinstance(item, Mapping)]
+        part.rows.extend(_choice(item) for item in choices[:CHOICES_SHOWN])
+        part.lines.extend(_tuning_words(mode, found, choices))
+    gain = tuning_gain(run)
+    if gain is not None:
+        text = f"tuning took {units.time(gain.cost_ns)} ({gain.source})"
+        if gain.break_even_tokens is not None:
+            text += (
+                f" and saves {units.time(gain.saved_ns_per_token)} per token against "
+                f"{gain.against}: earned back after {units.digits(gain.break_even_tokens)} tokens"
+            )
+        else:
+            text += f"; no break-even: {gain.reason}"
+        part.lines.append(text)
+    return part
+
+
+def _choice(item: Mapping[str, Any]) -> list[str]:
+    shapes = item.get("shapes")
+    words = [
+        "×".join(str(n) for n in shape) for shape in shapes or () if isinstance(shape, list)
+    ] if isinstance(shapes, list) else []  # fmt: skip
+
+    def time(name: str) -> str:
+        value = item.get(name)
+        return units.time(value) if isinstance(value, (int, float)) else units.MISSING
+
+    count = item.get("candidates")
+    return [
+        str(item.get("op", "")),
+        " by ".join(words),
+        units.middle_elided(str(item.get("chosen", "")), 28),
+        str(item.get("kind") or ""),
+        time("ns"),
+        time("best_extern_ns"),
+        units.count(count) if isinstance(count, int) else "",
+    ]
+
+
+def _tuning_words(
+    mode: str, found: Mapping[str, Any], choices: list[Mapping[str, Any]]
+) -> list[str]:
+    lines = []
+    if found.get("skipped"):
+        lines.append(f"{mode}: nothing was tuned: {found['skipped']}")
+    if choices:
+        kinds = Counter(str(item.get("kind") or "unknown kind") for item in choices).most_common()
+        text = f"{mode}: {units.count(len(choices))} products tuned: "
+        text += ", ".join(f"{kind} {units.count(n)}" for kind, n in kinds)
+        rest = len(choices) - CHOICES_SHOWN
+        text += f"; {units.count(rest)} more are in run.json" if rest > 0 else ""
+        lines.append(text)
+    fused = [t for t in found.get("templates") or () if isinstance(t, Mapping)]
+    ends = [sum(bool(item.get(kind)) for item in fused) for kind in ("prologue", "epilogue")]
+    if fused:
+        lines.append(
+            f"{mode}: {units.count(len(fused))} template kernels, {units.count(ends[0])} with a "
+            f"prologue and {units.count(ends[1])} with an epilogue"
+        )
+    if found.get("note"):
+        lines.append(f"{mode}: {found['note']}")
+    return lines
+
+
+def _graph_trees(run: RunAnalysis) -> RunPart:
+    part = RunPart("graph trees", "graph-replay", ())
+    for mode in run.modes:
+        cell = next(
+            (
+                c
+                for c in run.cells
+                if c.mode == mode and isinstance(c.manifest.get("cudagraph_trees"), Mapping)
+            ),
+            None,
+        )
+        if cell is None:
+            continue
+        words = []
+        for name, title in (
+            ("recordings", "recorded"),
+            ("rerecordings", "recorded again"),
+            ("partitions", "partitions"),
+            ("skips", "given up"),
+        ):
+            value = cell.manifest.integer("cudagraph_trees", name)
+            if value is not None:
+                words.append(f"{title} {units.count(value)}")
+        if words:
+            part.lines.append(f"{mode}: graphs {', '.join(words)}")
+    return part

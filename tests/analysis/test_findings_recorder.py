@@ -1,0 +1,166 @@
+"""Findings from what the recorder saw beside the trace: skipped graphs, padding, cold starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gaptrace.knowledge.graph_skips import skip_of, skips
+from tests.analysis.loops import eager, ids, loop, the
+from tests.builders import Event
+
+PERIOD = 100_000
+
+
+def draw(at: int, corr: int, step: int) -> list[Event]:
+    return eager(at, corr, dur=50_000)
+
+
+def analysed(**rest: Any):
+    return loop(
+        draw,
+        period=PERIOD,
+        manifest={"schema": "gaptrace.run/1", "step": {"tokens": 1}, **rest},
+    )
+
+
+def test_skipped_graphs_are_named_with_what_to_change() -> None:
+    reason = "skipping cudagraphs due to mutated inputs (2 instances). Found from :\n model.py:3"
+    trees = {
+        "skips": 2,
+        "skip_reasons": [{"reason": reason, "where": "model.py:3", "count": 2}],
+    }
+    found = the(analysed(cudagraph_trees=trees), "GT406")
+    assert (found.ceiling_ns_per_token, found.places) == (0, 2)
+    assert "2 compiled graphs" in found.text
+    assert "mutated inputs (2 instances)" in found.text
+    assert "mark_static_address" in found.text
+
+
+def test_a_reason_nobody_knows_is_told_as_it_was_logged() -> None:
+    trees = {"skips": 1, "skip_reasons": [{"reason": "the moon", "where": "", "count": 1}]}
+    text = the(analysed(cudagraph_trees=trees), "GT406").text
+    assert text.endswith("Logged: the moon.")
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("skipping cudagraphs due to mutated inputs (1 instances)", "writes into"),
+        ("skipping cudagraphs due to input storage mutation (1 instances)", "another storage"),
+        ("skipping cudagraphs due to ['input storage mutation', 'mutated inputs']", "writes into"),
+        ("skipping cudagraphs due to cpu device (arg0_1)", "CPU"),
+        ("skipping cudagraphs due to multiple devices: device('cuda:0')", "several devices"),
+        ("skipping cudagraphs due to graph with symbolic shapes inputs and config", "varies"),
+        ("disabling cudagraphs due to incompatible op aten._foobar", "cannot be captured"),
+        ("skipping cudagraphs due to control flow operator: torch.cond.", "branches"),
+        (
+            "skipping cudagraph due to function 3 exceeding max re-recording limit (=128) on "
+            "cudagraph node 7 due to static input data pointer changed.",
+            "again and again",
+        ),
+        ("skipping cudagraphs due to ['non-Tensor inputs']", "neither a tensor"),
+        ("index_put_ fallback with boolean indexing is not compatible with CUDA graphs", "mask"),
+    ],
+)
+def test_reasons_of_torch_are_known(reason: str, word: str) -> None:
+    known = skip_of(reason)
+    assert known is not None
+    assert word in known.means
+
+
+def test_every_known_reason_has_something_to_change() -> None:
+    for item in skips():
+        assert len(item.means) > 20
+        assert len(item.change) > 20
+        assert not item.means.endswith(".")
+        assert not item.change.endswith(".")
+
+
+def test_graphs_recorded_again() -> None:
+    trees = {"recordings": 12, "rerecordings": 9, "partitions": 3, "skips": 0}
+    found = the(analysed(cudagraph_trees=trees), "GT407")
+    assert (found.ceiling_ns_per_token, found.places) == (0, 9)
+    assert "12 graphs were recorded for 3 captured parts, 9 of them again." in found.text
+
+
+@pytest.mark.parametrize(
+    ("trees", "seen"),
+    [
+        ({"recordings": 3, "rerecordings": 0, "partitions": 3}, False),
+        ({"recordings": 40, "rerecordings": None, "partitions": 3}, True),
+        ({"recordings": 2, "rerecordings": None, "partitions": None}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_how_many_recordings_are_many(trees: Any, seen: bool) -> None:
+    assert ("GT407" in ids(analysed(cudagraph_trees=trees))) is seen
+
+
+def padded(share: float | None, kv: int | None = 100_000_000) -> dict[str, Any]:
+    """Reading 100 MB at 4 TB/s takes 25,000 ns."""
+    return {
+        "buckets": {"sizes": [128, 512], "this": 512, "padding_share": share},
+        "bytes": {"weights_read_per_step": 1, "kv_read_per_step": kv},
+        "device": {"copy_bandwidth_bytes_per_s": 4e12},
+    }
+
+
+def test_padding_costs_its_bytes() -> None:
+    found = the(analysed(**padded(0.4)), "GT408")
+    assert found.ceiling_ns_per_token == pytest.approx(10_000)
+    assert "40 % of the positions" in found.text
+    assert "the bucket of 512" in found.text
+    assert "40.0 MB of the 100 MB of cache" in found.text
+
+
+def test_padding_never_costs_more_than_the_step_is_busy() -> None:
+    found = the(analysed(**padded(0.4, 10_000_000_000)), "GT408")
+    assert found.ceiling_ns_per_token == 50_000
+
+
+def test_padding_without_bytes_is_told_and_not_priced() -> None:
+    found = the(analysed(**padded(0.4, None)), "GT408")
+    assert found.ceiling_ns_per_token == 0
+    assert "--kv-bytes" in found.text
+
+
+@pytest.mark.parametrize("rest", [padded(0.01), padded(0.4, 1_000), padded(None), {}])
+def test_little_padding_is_no_finding(rest: dict[str, Any]) -> None:
+    assert "GT408" not in ids(analysed(**rest))
+
+
+def started(cache: str, ready_s: float, compile_s: float | None = None) -> dict[str, Any]:
+    return {
+        "startup": {
+            "ready_ns": int(ready_s * 1e9),
+            "compile_seconds": compile_s,
+            "autotune_seconds": None,
+            "capture_ns": None,
+            "cache": cache,
+        },
+        "compile": {
+            "cache": {
+                "fx_graph": {"hits": 0, "misses": 3, "bypasses": 0},
+                "new_files": {"cubin": 40, "so": 2, "py": 50},
+                "bytes": 12_000_000,
+            }
+        },
+    }
+
+
+def test_a_cold_start_says_what_a_cache_would_have_held() -> None:
+    found = the(analysed(**started("cold", 60, 42)), "GT307")
+    assert found.ceiling_ns_per_token == 0
+    assert "ready after 60.0 s (42.0 s compiling)" in found.text
+    assert "3 look-ups missed, 42 kernels were built" in found.text
+    assert "12.0 MB" in found.text
+
+
+@pytest.mark.parametrize(
+    "rest", [started("warm", 60, 42), started("none", 60), started("cold", 1, 0.5), {}]
+)
+def test_starts_that_need_no_word(rest: dict[str, Any]) -> None:
+    assert "GT307" not in ids(analysed(**rest))
