@@ -6,13 +6,18 @@ with what fused into them. Both have moved between versions: what is missing is 
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# What is fused before and behind a template.
+_Fused = tuple[tuple[str, ...], tuple[str, ...]]
+
+_EXTERN = "ExternKernelCaller"
 _KINDS = {
-    "ExternKernelCaller": "cuBLAS",
     "TritonTemplateCaller": "Triton template",
     "CUTLASSTemplateCaller": "CUTLASS",
     "CUDATemplateCaller": "CUTLASS",
@@ -25,11 +30,12 @@ _KINDS = {
 class Autotuning:
     """Watches autotuning from the moment it is made; `skipped` says why there is none."""
 
-    def __init__(self, max_batch: int | None, batch: int) -> None:
+    def __init__(self, max_batch: int | None, batch: int, *, accelerated: bool) -> None:
+        self._library = "cuBLAS" if accelerated else "ATen"
         self.skipped: str | None = None
         self._max_batch = max_batch
         self._choices: dict[tuple[str, str, str], dict[str, Any]] = {}
-        self._templates: list[dict[str, Any]] = []
+        self._templates: Counter[_Fused] = Counter()
         if max_batch is not None and batch > max_batch:
             self.skipped = f"batch {batch} is above --autotune-max-batch {max_batch}"
             return
@@ -55,8 +61,8 @@ class Autotuning:
         if not finite:
             return
         best = min(finite, key=lambda choice: finite[choice])
-        extern = [ms for choice, ms in finite.items() if kind_of(choice).startswith("cuBLAS")]
-        shapes, chosen = [_shape(node) for node in inputs], kind_of(best)
+        extern = [ms for choice, ms in finite.items() if _class(choice) == _EXTERN]
+        shapes, chosen = [_shape(node) for node in inputs], self._kind(best)
         # Equal layers ask the same question again; candidates are then numbered anew.
         same = self._choices.get((name, str(shapes), chosen))
         if same is not None:
@@ -74,28 +80,37 @@ class Autotuning:
             "count": 1,
         }
 
+    def _kind(self, choice: Any) -> str:
+        """The library or template family behind a candidate, by its class."""
+        name = _class(choice)
+        return self._library if name == _EXTERN else _KINDS.get(name, name)
+
     def section(self, seconds: float | None, start: str | None) -> dict[str, Any]:
         """The `autotune` section of run.json."""
         note = None
         if not self._choices and not self.skipped:
-            warm = start in ("warm", "partly warm")
-            note = "choices came from the cache" if warm else "nothing was tuned"
+            if start == "warm":
+                note = "choices came from the cache"
+            elif seconds:
+                note = "no matrix product had a choice; the time went into the other kernels"
+            else:
+                note = "nothing was tuned"
         return {
             "max_batch": self._max_batch,
             "skipped": self.skipped,
             "seconds": seconds,
             "choices": list(self._choices.values()),
-            "templates": {
-                "generated": len(self._templates),
-                "fused": [t for t in self._templates if t["prologue"] or t["epilogue"]],
-            },
+            "templates": [
+                {"prologue": list(before), "epilogue": list(after), "count": count}
+                for (before, after), count in self._templates.most_common()
+            ],
             "note": note,
         }
 
 
-def kind_of(choice: Any) -> str:
-    """The library or template family behind a candidate, by its class."""
-    return _KINDS.get(type(choice).__name__, type(choice).__name__)
+def _class(choice: Any) -> str:
+    """Name of a candidate's class; one that only prepares its inputs is looked through."""
+    return type(getattr(choice, "_wrapped", choice)).__name__
 
 
 def _shape(node: Any) -> list[int | str]:
@@ -114,8 +129,8 @@ def _dtype(inputs: list[Any]) -> str | None:
     return None
 
 
-def _watch_templates(found: list[dict[str, Any]]) -> None:
-    """Note each template that is generated, with what is fused before and behind it."""
+def _watch_templates(found: Counter[_Fused]) -> None:
+    """Count the templates that are generated, by what is fused before and behind them."""
     try:
         from torch._inductor.codegen.simd import SIMDScheduling
     except ImportError:
@@ -129,22 +144,17 @@ def _watch_templates(found: list[dict[str, Any]]) -> None:
     ) -> Any:
         prologue = rest[0] if rest else named.get("prologue_nodes", ())
         if not named.get("only_gen_src_code"):
-            found.append(
-                {
-                    "template": str(getattr(template_node, "get_name", lambda: "")()),
-                    "prologue": _origins(prologue),
-                    "epilogue": _origins(epilogue_nodes),
-                }
-            )
+            found[_origins(prologue), _origins(epilogue_nodes)] += 1
         return original(self, template_node, epilogue_nodes, *rest, **named)
 
     SIMDScheduling.codegen_template = codegen_template
 
 
-def _origins(nodes: Any) -> list[str]:
-    """Names of the operators that scheduler nodes came from."""
-    names: dict[str, None] = {}
-    for node in nodes or ():
-        for origin in getattr(getattr(node, "node", None), "origins", ()) or ():
-            names.setdefault(str(origin.name))
-    return sorted(names)
+def _origins(nodes: Any) -> tuple[str, ...]:
+    """The operators that scheduler nodes came from, without the numbers of their nodes."""
+    names = {
+        re.sub(r"_\d+$", "", str(origin.name))
+        for node in nodes or ()
+        for origin in getattr(getattr(node, "node", None), "origins", ()) or ()
+    }
+    return tuple(sorted(names))

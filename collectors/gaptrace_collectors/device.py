@@ -63,6 +63,10 @@ class Device:
             "reserved": torch.cuda.max_memory_reserved(self.index),
         }
 
+    def reserved(self) -> int | None:
+        """Bytes that torch holds on the device now, None on the CPU."""
+        return torch.cuda.memory_reserved(self.index) if self.accelerated else None
+
     def facts(self) -> dict[str, Any]:
         """Name, size and versions of the device; nothing is measured."""
         if not self.accelerated:

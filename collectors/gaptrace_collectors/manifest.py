@@ -93,6 +93,9 @@ def build(
             f"steps after profiling took {unprofiled['drift']:.2f} times those before: what the"
             " profiler leaves behind in the driver, or the machine changed"
         )
+    changed = timing.unsteady(unprofiled) if unprofiled else None
+    if changed:
+        notes.append(changed)
     captured = recorder.runner.captured if recorder else None
     return {
         "schema": RUN_SCHEMA,

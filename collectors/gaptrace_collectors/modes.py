@@ -143,7 +143,9 @@ def compiler_of(mode: str, device: Device, options: Options, batch: int) -> Comp
         compiler.trees = TreeWatch(device)
         compiler.arguments["mode"] = mode
     if mode == "max-autotune":
-        compiler.autotune = Autotuning(options.autotune_max_batch, batch)
+        compiler.autotune = Autotuning(
+            options.autotune_max_batch, batch, accelerated=device.accelerated
+        )
         if compiler.autotune.skipped:
             compiler.arguments["mode"] = "reduce-overhead"
     return compiler

@@ -219,7 +219,7 @@ class Recorder:
         self._enter("prepare")
         for size in sorted(buckets.sizes, reverse=True):
             self.device.synchronize()
-            memory = (self.device.peak() or {}).get("reserved")
+            memory = self.device.reserved()
             compiled, captured = self._compile_seconds(), self.runner.capture_ns() or 0
             began, calls, quiet = time.perf_counter_ns(), 0, 0
             enough = 1 if self.mode == "eager" else _STEADY_CALLS
@@ -231,7 +231,7 @@ class Recorder:
                 pending = self.runner.captured is not None and not self.runner.captured.ready
                 quiet = 0 if last["compiles"] or last["captures"] or pending else quiet + 1
             self.device.synchronize()
-            reserved = (self.device.peak() or {}).get("reserved")
+            reserved = self.device.reserved()
             buckets.prepared.append(
                 {
                     "size": size,

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from gaptrace_collectors.device import Device
 
 
+_FEWEST_FOR_SPREAD = 20
+_UNSTEADY = 1.3
+
+
 class StepClock:
     """Stamps at step entries; the period of a step is the time between two of them.
 
@@ -92,6 +96,25 @@ def unprofiled(before: dict[str, Any] | None, after: dict[str, Any] | None) -> d
         "after": after,
         "drift": None if drift is None else round(drift, 4),
     }
+
+
+def unsteady(section: dict[str, Any]) -> str | None:
+    """A sentence where the steps before profiling ran at clearly different speeds, else None.
+
+    Hosts change between two speeds within one process (seen: 3.4 and 5.2 ms, H200 machine); the
+    median then is that of whichever lasted longer.
+    """
+    before = section["before"] or {}
+    samples = sorted(before.get("device_ns") or before.get("host_ns") or [])
+    if len(samples) < _FEWEST_FOR_SPREAD:
+        return None
+    low, high = samples[len(samples) // 10], samples[-1 - len(samples) // 10]
+    if high < _UNSTEADY * low:
+        return None
+    return (
+        f"unprofiled steps took between {low / 1e6:.3g} and {high / 1e6:.3g} ms (10th and 90th"
+        " percentile): the machine's speed changed while they ran"
+    )
 
 
 def hook_cost(device: Device) -> dict[str, Any]:

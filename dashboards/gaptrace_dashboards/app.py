@@ -14,7 +14,7 @@ from gaptrace.report.markup import Markup, element, markup
 from gaptrace.report.patterns import canvas_looks, pattern_defs
 from gaptrace_dashboards import urls
 from gaptrace_dashboards.compare_page import compare_page, refused_page
-from gaptrace_dashboards.delivery import ASSETS, Delivered, add_shared_files, document
+from gaptrace_dashboards.delivery import ASSETS, add_shared_files, document
 from gaptrace_dashboards.fragments import fragment, state_page
 from gaptrace_dashboards.fusion_tab import square_of
 from gaptrace_dashboards.glossary_page import glossary_page
@@ -41,7 +41,7 @@ TICK_MS = 1_500
 
 def create_app(runs: Library) -> Dash:
     """A Dash app that shows the runs of a library; nothing is kept outside the two."""
-    app = Delivered(
+    app = Dash(
         "gaptrace_dashboards",
         title="gaptrace",
         update_title=None,

@@ -13,7 +13,7 @@ from gaptrace.analysis.compare.result import Comparison
 from gaptrace.analysis.compare.side import Side
 from gaptrace.report.context import Context, Section
 from gaptrace.report.html_compare import pair_sections, pair_warnings, square_section
-from gaptrace.report.markup import element, markup, shortened
+from gaptrace.report.markup import element, headline, markup, shortened
 from gaptrace.report.scope import Scope
 from gaptrace.report.step_views import said
 from gaptrace.report.timeline_data import Names, as_data
@@ -45,7 +45,7 @@ def compare_page(state: State, found: Sequence[Recording], comparison: Compariso
     by_id = {part.id: part for part in parts}
     sentence = comparison.sentence if place == 0 else pair.sentence
     top = [
-        element("h1", shortened(sentence), id="sentence", class_=_size(sentence)),
+        element("h1", headline(sentence), id="sentence", class_=_size(sentence)),
         element("p", shortened(pair.sentence), class_="lead")
         if place == 0 and comparison.sentence != pair.sentence
         else None,

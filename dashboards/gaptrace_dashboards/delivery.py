@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 from functools import partial
 from importlib import resources
-from typing import Any
 
-from dash import Dash
 from flask import Flask, Response, request
 
 from gaptrace.report.page import asset_text, stylesheet
 
 ASSETS = str(resources.files("gaptrace_dashboards") / "assets")
 SHARED_SCRIPTS = ("theme.js", "timeline.js")
-# The code of the table proper, which dash-ag-grid asks for only once a table is on the page.
+# The code of the table proper: dash-ag-grid asks for it only once a table is on the page, which is
+# late for the list of runs.
 GRID_CODE = "/_dash-component-suites/dash_ag_grid/async-community.js"
 A_YEAR = "public, max-age=31536000, immutable"
 # Theme first, so that the first paint has it; the timeline before the script that mounts it.
@@ -32,26 +31,17 @@ DOCUMENT = """<!DOCTYPE html>
 </head>
 <body>
 {%app_entry%}
-<footer>{%config%}<script src="SHARED/timeline.js"></script>{%scripts%}{%renderer%}</footer>
+<footer>{%config%}<script async src="GRID"></script>
+<script src="SHARED/timeline.js"></script>{%scripts%}{%renderer%}</footer>
 </body>
 </html>"""
-
-
-class Delivered(Dash):
-    """Dash with the document of this dashboard."""
-
-    def interpolate_index(self, **parts: Any) -> str:
-        """The document; on the list of runs the table's code is on its way from the start."""
-        if request.path == "/":
-            parts["scripts"] = f'<script async src="{GRID_CODE}"></script>\n{parts["scripts"]}'
-        text: str = super().interpolate_index(**parts)
-        return text
 
 
 def document() -> str:
     """The document with a version in the address of each of our files outside Dash's care."""
     first = (resources.files("gaptrace_dashboards") / "assets" / "first.js").read_text("utf-8")
-    text = DOCUMENT.replace("OWN/first.js", f"/assets/first.js?v={_version(first)}")
+    text = DOCUMENT.replace("GRID", GRID_CODE)
+    text = text.replace("OWN/first.js", f"/assets/first.js?v={_version(first)}")
     for name, body in _shared().items():
         text = text.replace(f"SHARED/{name}", f"/shared/{name}?v={_version(body)}")
     return text
@@ -72,7 +62,9 @@ def add_shared_files(server: Flask) -> None:
 def _keep(response: Response) -> Response:
     # An address with the file's version in it (`m` is Dash's word for it) never changes its answer.
     if request.path.startswith(("/assets/", "/shared/")):
-        versioned = response.status_code == 200 and ("v" in request.args or "m" in request.args)
+        # What is no file here is answered with the document, which is not to be kept.
+        found = response.status_code == 200 and response.mimetype != "text/html"
+        versioned = found and ("v" in request.args or "m" in request.args)
         response.headers["Cache-Control"] = A_YEAR if versioned else "no-cache"
     return response
 

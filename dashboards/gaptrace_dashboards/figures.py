@@ -54,7 +54,7 @@ def what_if_figure(now: Modelled, changed: Modelled) -> go.Figure:
     _layout(figure, height=230)
     figure.update_layout(barmode="group", bargap=0.25, transition={"duration": 0})
     figure.update_xaxes(title="ms per step", rangemode="tozero")
-    figure.update_yaxes(autorange="reversed")
+    figure.update_yaxes(autorange="reversed", ticklabelstandoff=8)
     return figure
 
 
@@ -62,7 +62,7 @@ def _layout(figure: go.Figure, height: int) -> None:
     figure.update_layout(
         template="none",
         height=height,
-        margin={"l": 8, "r": 56, "t": 36, "b": 44},
+        margin={"l": 8, "r": 56, "t": 36, "b": 52},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": _FONT, "size": 12},

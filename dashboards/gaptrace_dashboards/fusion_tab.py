@@ -206,7 +206,7 @@ def _score(scores: Sequence[Score]) -> Markup | None:
             score.title,
             Number(score.predicted, _value(score, score.predicted)),
             Number(score.realised, _value(score, score.realised)),
-            Number(score.error, "–" if score.error is None else f"{100 * score.error:+.1f} %"),
+            Number(score.error, _error(score.error)),
             "" if score.inside is None else "inside" if score.inside else "outside",
             shortened(score.note, 200),
         ]
@@ -217,6 +217,10 @@ def _score(scores: Sequence[Score]) -> Markup | None:
         element("h3", "Predicted against realised"),
         data_table("predicted against realised", header, rows),
     )
+
+
+def _error(share: float | None) -> str:
+    return units.MISSING if share is None else f"{100 * share:+.1f} %".replace("-", "−")
 
 
 def _value(score: Score, value: float) -> str:

@@ -13,7 +13,7 @@ from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.run import RunAnalysis
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.finding_list import findings_section
-from gaptrace.report.markup import Markup, element, markup, prose, shortened
+from gaptrace.report.markup import Markup, element, headline, markup, prose
 from gaptrace.report.matrix import PREDICTED, UNKNOWN, MatrixCell, matrix, run_cells
 from gaptrace.report.overview import ceilings_section, identity, token_section, trust_line
 from gaptrace.report.scope import Scope
@@ -50,7 +50,7 @@ def run_page(
         _header(found, analysis, context),
         fragment(
             markup(
-                element("h1", shortened(analysis.sentence), id="sentence"),
+                element("h1", headline(analysis.sentence), id="sentence"),
                 trust_line(analysis, context),
                 *_banners(found, analysis),
             )

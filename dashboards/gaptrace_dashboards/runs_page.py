@@ -48,7 +48,7 @@ def columns() -> list[Column]:
         Column("host", "host/tok, ms", "number", 120, tip=said.get("host-dispatch", "")),
         Column("binding", "binds", "text", 100, tip=said.get("binding-ceiling", "")),
         Column("spark", "step times", "spark", 120),
-        Column("mode", "mode", "text", 110),
+        Column("mode", "mode", "text", 134),
         Column("gpu", "GPU", "text", 150),
         Column("model", "model", "text", 150),
         Column("date", "date", "text", 130),

@@ -102,7 +102,7 @@ def _by_op(analysis: Analysis) -> list[Any]:
         return []
     columns = [
         Column("name", "launched by op", "name", 300, grow=1),
-        Column("per_token", "GPU ops per token", "number", 150),
+        Column("per_token", "GPU ops per token", "number", 170),
         Column("total", "µs per token", "number", 130),
         Column("share", "share", "number", 90),
     ]
@@ -256,7 +256,8 @@ def _slider(
 ) -> html.Div:
     return html.Div(
         [
-            html.Label(label, htmlFor=f"what-if-{name}"),
+            html.Label([label, html.Output(f"{value:g}", className="slid")],
+                       htmlFor=f"what-if-{name}"),
             dcc.Input(
                 id=f"what-if-{name}", type="range", min=low, max=high, value=value,
                 step=0.5 if name == "bits" else 0.1, disabled=disabled, debounce=False,

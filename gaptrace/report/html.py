@@ -18,7 +18,7 @@ from gaptrace.report.detail import (
     provenance_section,
 )
 from gaptrace.report.finding_list import findings_section
-from gaptrace.report.markup import Markup, element, markup, shortened
+from gaptrace.report.markup import Markup, element, headline, markup, shortened
 from gaptrace.report.matrix import SAID, MatrixCell, analysis_cells, matrix
 from gaptrace.report.overview import ceilings_section, identity, token_section, trust_line
 from gaptrace.report.page import page
@@ -69,7 +69,7 @@ def analysis_body(analysis: Analysis, context: Context) -> Body:
     ]
     return Body(
         top=(
-            element("h1", shortened(analysis.sentence)),
+            element("h1", headline(analysis.sentence)),
             trust_line(analysis, context),
             *_empty_state(analysis),
         ),

@@ -21,7 +21,7 @@ from gaptrace.report.bridge_svg import bridge_figure
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.detail import class_words
 from gaptrace.report.html import coarser_note, glossary_section, redacted, who_line, within_cap
-from gaptrace.report.markup import Markup, element, markup, shortened
+from gaptrace.report.markup import Markup, element, headline, markup, shortened
 from gaptrace.report.matrix import matrix, square_cells
 from gaptrace.report.page import page
 from gaptrace.report.privacy import Privacy
@@ -99,7 +99,7 @@ def _comparison_page(comparison: Comparison, privacy: Privacy, budget: Budget) -
     return page(
         title=f"{first.label} · gaptrace",
         who=who_line(shortened(first.label, 120), _shared_facts(first)),
-        top=[element("h1", shortened(comparison.sentence)), *coarser_note(budget), *notes],
+        top=[element("h1", headline(comparison.sentence)), *coarser_note(budget), *notes],
         navigation=[*navigation, last],
         body=markup(
             *[part.html() for part in sections],

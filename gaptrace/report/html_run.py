@@ -19,7 +19,7 @@ from gaptrace.report.html import (
     who_line,
     within_cap,
 )
-from gaptrace.report.markup import Markup, element, markup, shortened
+from gaptrace.report.markup import Markup, element, headline, markup, shortened
 from gaptrace.report.matrix import SAID, matrix, run_cells
 from gaptrace.report.overview import SIGN, identity
 from gaptrace.report.page import page
@@ -88,6 +88,10 @@ def run_sentence(run: RunAnalysis) -> str:
     if not known:
         return "No mode of this run could be measured."
     rate, best = max(known, key=lambda item: item[0] or 0)
+    if len(known) == 1:
+        only = run.representative(best)
+        assert only is not None
+        return f"Only {best} could be measured. {only.sentence}"
     text = f"{best} is the fastest mode: {units.rate(rate)}"
     eager = next((value for value, mode in known if mode == "eager"), None)
     if eager and rate and best != "eager":
@@ -142,7 +146,7 @@ def _several(
     return page(
         title=f"{name} · gaptrace",
         who=who_line(name, [] if first is None else identity(first, context)),
-        top=[element("h1", shortened(sentence)), *coarser_note(budget)],
+        top=[element("h1", headline(sentence)), *coarser_note(budget)],
         navigation=[
             *front,
             *[Section(entry.key, entry.title, markup()) for entry, _ in bodies],

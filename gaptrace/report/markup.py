@@ -48,6 +48,15 @@ def shortened(text: str, limit: int = LONGEST) -> str:
     return clean(text)
 
 
+_UNITS = re.compile(r"(?<=[\d\u2009]) (?=(?:[µmn]?s|%|tok/s|[kMGT]?B)(?![\w/]))")
+
+
+def headline(text: str) -> str:
+    """A sentence set large: no line ends within a number or between it and its unit."""
+    text = _UNITS.sub("\u00a0", shortened(text))
+    return re.sub(r"(?<=\d)\u2009(?=\d)", "\u202f", text)
+
+
 def markup(*children: Child) -> Markup:
     """The children one after another: text escaped, markup as it is, None left out."""
     return Markup("".join(_parts(children)))

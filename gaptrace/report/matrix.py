@@ -104,6 +104,8 @@ def matrix(cells: Mapping[str, MatrixCell]) -> Markup:
     """The box as a table, each cell with its rate drawn to one scale."""
     rates = [cell.tokens_per_s for cell in cells.values() if cell.tokens_per_s]
     largest = max(rates, default=0)
+    whole = max([end for cell in cells.values() for end in _ends(cell)], default=largest)
+    whole = max(whole, largest)
     head = element(
         "tr",
         element("td"),
@@ -113,7 +115,7 @@ def matrix(cells: Mapping[str, MatrixCell]) -> Markup:
         element(
             "tr",
             element("th", row, scope="row"),
-            *[_cell(cells[MODES[row, column]], largest) for column in COLUMNS],
+            *[_cell(cells[MODES[row, column]], largest, whole) for column in COLUMNS],
         )
         for row in ROWS
     ]
@@ -134,19 +136,23 @@ def spread(cell: MatrixCell) -> str:
     return f" ±{units.digits(percent, 1)} %"
 
 
-def _cell(cell: MatrixCell, largest: float) -> Markup:
+def _ends(cell: MatrixCell) -> tuple[float, ...]:
+    """The lowest and the highest rate of a predicted range; nothing where there is none."""
+    if cell.range_ns is None or not cell.step_ns or cell.tokens_per_s is None:
+        return ()
+    return tuple(cell.tokens_per_s * cell.step_ns / end for end in reversed(cell.range_ns))
+
+
+def _cell(cell: MatrixCell, largest: float, whole: float) -> Markup:
     if cell.known == UNKNOWN or cell.tokens_per_s is None:
         return element(
             "td", element("span", UNKNOWN, class_="soft"),
             element("p", cell.note, class_="soft") if cell.note else None,
         )  # fmt: skip
-    share = 100 * cell.tokens_per_s / largest if largest else 0
+    share = 100 * cell.tokens_per_s / whole if whole else 0
     best = cell.tokens_per_s == largest
-    whisker = None
-    if cell.range_ns is not None and cell.step_ns:
-        low, high = (cell.tokens_per_s * cell.step_ns / end for end in reversed(cell.range_ns))
-        ends = [f"{number(min(100 * end / largest, 100))}%" for end in (low, high)]
-        whisker = element("line", x1=ends[0], x2=ends[1], y1=5, y2=5, class_="range")
+    ends = [f"{number(100 * end / whole)}%" for end in _ends(cell)]
+    whisker = element("line", x1=ends[0], x2=ends[1], y1=5, y2=5, class_="range") if ends else None
     css = "k-busy" if cell.known == MEASURED else "predicted"
     return element(
         "td",

@@ -209,7 +209,7 @@ def _step_numbers(analysis: Analysis, context: Context) -> Markup:
         "one step in numbers",
         [
             "one step",
-            terms.link("median"),
+            terms.link("median", "median"),
             "p5",
             "p95",
             terms.link("per-token", "per token"),

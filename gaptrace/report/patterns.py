@@ -35,7 +35,8 @@ def pattern_defs() -> Markup:
         for name, look in looks().items()
         if look.pattern not in ("solid", "outline")
     ]
-    return element("defs", *tiles)
+    # What is predicted is hatched in the colour that the measured has.
+    return element("defs", *tiles, _pattern("k-busy", "diagonal-dense"))
 
 
 def _pattern(name: str, kind: str) -> Markup:
@@ -104,7 +105,7 @@ def colour_rules() -> str:
         fill = f"var(--{name})" if look.pattern == "solid" else f"url(#p-{name})"
         rules.append(f".{name}{{fill:{fill}}}")
         rules.append(f".l-{name}{{stroke:{fill}}}")
-        if look.pattern != "solid":
+        if look.pattern != "solid" or name == "k-busy":
             rules.append(f".f-{name}{{fill:var(--{name})}}")
             rules.append(f".s-{name}{{stroke:var(--{name});fill:none}}")
     rules += [f".m-{name}{{stroke:var(--m-{name});fill:var(--m-{name})}}" for name in palette.MODES]

@@ -262,11 +262,15 @@ def _tuning_words(
         text += f"; {units.count(rest)} more are in run.json" if rest > 0 else ""
         lines.append(text)
     fused = [t for t in found.get("templates") or () if isinstance(t, Mapping)]
-    ends = [sum(bool(item.get(kind)) for item in fused) for kind in ("prologue", "epilogue")]
+    counts = [n if isinstance(n := item.get("count"), int) else 1 for item in fused]
+    before, behind = (
+        sum(n for n, item in zip(counts, fused, strict=True) if item.get(kind))
+        for kind in ("prologue", "epilogue")
+    )
     if fused:
         lines.append(
-            f"{mode}: {units.count(len(fused))} template kernels, {units.count(ends[0])} with a "
-            f"prologue and {units.count(ends[1])} with an epilogue"
+            f"{mode}: {units.count(sum(counts))} template kernels, {units.count(before)} with a "
+            f"prologue and {units.count(behind)} with an epilogue"
         )
     if found.get("note"):
         lines.append(f"{mode}: {found['note']}")

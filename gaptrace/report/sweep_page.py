@@ -8,7 +8,7 @@ from gaptrace.analysis.sweep import SweepAnalysis
 from gaptrace.errors import OptionError
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.html import glossary_section, redacted, who_line
-from gaptrace.report.markup import element, markup, shortened
+from gaptrace.report.markup import element, headline, markup, shortened
 from gaptrace.report.page import page
 from gaptrace.report.privacy import Privacy
 from gaptrace.report.sweep_plot import axis, figures, legend, legends, panel_figure, standalone
@@ -26,7 +26,7 @@ def render_sweep_html(sweep: SweepAnalysis, privacy: Privacy = Privacy.OPEN) -> 
     return page(
         title=f"{shortened(sweep.name, 120)} · gaptrace",
         who=who_line(shortened(sweep.name, 120), facts),
-        top=[element("h1", shortened(sweep.sentence))],
+        top=[element("h1", headline(sweep.sentence))],
         navigation=parts,
         body=markup(*[part.html() for part in parts]),
         timelines=[],

@@ -14,7 +14,7 @@ class Terms:
         self._used: set[str] = set()
 
     def link(self, id: str, text: str | None = None) -> Markup:  # noqa: A002
-        """`text` (else the entry's title) as a link to the definition of `id`.
+        """`text` (else the entry's title as within a sentence) as a link to what defines `id`.
 
         A word that the glossary lacks is shown as plain text.
         """
@@ -22,7 +22,9 @@ class Terms:
         if item is None:
             return markup(text or id)
         self._used.add(id)
-        return element("a", text or item.title, href=f"#def-{id}", class_="def", title=item.answer)
+        return element(
+            "a", text or _within(item.title), href=f"#def-{id}", class_="def", title=item.answer
+        )
 
     def has(self, id: str) -> bool:  # noqa: A002
         """Whether the glossary explains `id`."""
@@ -57,3 +59,8 @@ class Terms:
             ],
             class_="glossary",
         )
+
+
+def _within(title: str) -> str:
+    """A title as it stands in a sentence or a column's head: "Launch ceiling" but "GPU op"."""
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title

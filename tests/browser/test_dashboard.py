@@ -92,14 +92,14 @@ def test_main_path_by_mouse(visit: Any, dashboard: Served) -> None:
     assert "gap" in query(page)
     panel = page.inner_text("#gap-panel")
     assert "launched inside" in panel
-    assert "Launch call" in panel
+    assert "launch call" in panel
     assert "Python stack" in panel
 
     page.click("nav >> text=Runs")
     rows(page)
     page.click("#runs-grid .ag-row:has-text('demo · eager') .ag-checkbox-input")
     page.click("#runs-grid .ag-row:has-text('demo · graph') .ag-checkbox-input")
-    assert len(query(page)["pick"]) == 2
+    until(page, "new URLSearchParams(location.search).getAll('pick').length === 2")
     page.click("#compare-button")
     page.wait_for_selector(".canvas[data-ready] >> nth=1")
     assert "faster" in page.inner_text("#sentence")

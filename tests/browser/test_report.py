@@ -16,6 +16,7 @@ from gaptrace import units
 from gaptrace.report.html import render_analysis_html
 from gaptrace.report.html_compare import render_comparison_html
 from gaptrace.report.html_run import render_run_html
+from gaptrace.report.patterns import canvas_looks
 from gaptrace.report.svg import render_bridge_svg, render_step_svg
 from tests.browser.conftest import SHOTS
 from tests.report.material import comparison, drawn, hostile, run, sample, two_pairs
@@ -410,3 +411,57 @@ def test_svg_files_follow_the_system(opened: Opened, pictures: Path, scheme: str
         assert seen.outside == []
         assert seen.complaints == []
     assert colours == {"rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 27)"}
+
+
+# 20,000 kernels of 500 ns each, 500 ns apart: some seven of both in every pixel.
+DENSE = """([looks, n, cause]) => {
+  const every = value => new Array(n).fill(value), no = {start: [], dur: [], name: [], graph: []};
+  const data = {title: 'dense', names: ['k'], start_ns: 0, span_ns: n * 1000, step: null, steps: no,
+    gpu: [{label: 'stream 7', start: [0, ...every(1000).slice(1)], dur: every(500),
+           name: every(0), class: every(0), call: every(-1), merged: every(1)}],
+    gaps: {first: 0, start: [500, ...every(1000).slice(1)], dur: every(500), name: every(0),
+           before: every(0), cause: every(cause), call: every(-1), drained: []},
+    parts: {dur: every(500), cause: every(cause)}, calls: no, host: []};
+  const place = document.createElement('div');
+  document.body.prepend(place);
+  const view = gaptraceTimeline(place, data, {looks, dark: () => false});
+  const pixels = (lane, wide) => new Promise(done => requestAnimationFrame(() => {
+    const canvas = place.querySelector('.tl-canvas'), c = canvas.getContext('2d');
+    const at = Math.round(canvas.width / 2);
+    done([...c.getImageData(at, lane, wide, 1).data]);
+  }));
+  return pixels(22 + 4 + 13, 40).then(busy => pixels(22 + 4 + 27 + 8 + 15, 40).then(gaps => {
+    view.setView(data.span_ns / 2, data.span_ns / 2 + 20000);
+    return pixels(22 + 4 + 13, 64).then(near => ({busy, gaps, near}));
+  }));
+}"""
+
+
+def test_what_is_narrower_than_a_pixel_is_drawn_as_its_share_of_it(opened: Opened) -> None:
+    seen = opened(html_of("eager"))
+    looks = canvas_looks()
+    # A cause that is drawn solid: of a patterned block only a part is ink.
+    cause = next(i for i, look in enumerate(looks["causes"]) if look["pattern"] == "solid")
+    drawn = seen.page.evaluate(DENSE, [looks, 20_000, cause])
+
+    def pixel(data: list[int], place: int) -> tuple[int, ...]:
+        return tuple(data[4 * place : 4 * place + 4])
+
+    def rgb(look: dict[str, str]) -> tuple[int, ...]:
+        return tuple(bytes.fromhex(look["light"].removeprefix("#")))
+
+    for data, look in (
+        (drawn["busy"], looks["classes"][0]),
+        (drawn["gaps"], looks["causes"][cause]),
+    ):
+        for place in range(40):
+            *colour, alpha = pixel(data, place)
+            assert alpha == pytest.approx(127, abs=12), "half of each pixel is covered"
+            # What is half transparent is held to within a few steps of its colour.
+            assert colour == pytest.approx(rgb(look), abs=3)
+    # Close up the same kernels are blocks with nothing between them.
+    near = [pixel(drawn["near"], place)[3] for place in range(64)]
+    assert max(near) == 255
+    assert min(near) == 0
+    # The browser's advice about reading back is for this test, not for the page.
+    assert [text for text in seen.complaints if "getImageData" not in text] == []

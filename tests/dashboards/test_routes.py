@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ from gaptrace.analysis.gaps import CAUSES
 from gaptrace.report.html import render_analysis_html
 from gaptrace.report.html_compare import render_comparison_html
 from gaptrace.report.html_run import render_run_html
+from gaptrace.report.page import asset_text
 from gaptrace.report.scope import Scope
 from gaptrace_dashboards import windows
 from gaptrace_dashboards.app import create_app
+from gaptrace_dashboards.delivery import GRID_CODE
 from gaptrace_dashboards.library import Library
 from gaptrace_dashboards.routes import Desk
 from gaptrace_dashboards.serve import listen, ssh_hint
@@ -56,6 +60,34 @@ def test_every_answer_is_closed_off(client: Any, path: str) -> None:
     assert "http" not in policy
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "same-origin"
+
+
+def test_files_with_a_version_in_their_address_are_kept(client: Any) -> None:
+    page = ask(client, "/").text
+    kept = re.findall(r'(?:src|href)="(/(?:shared|assets)/[^"]+)"', page)
+    assert {url.partition("?")[0] for url in kept} >= {"/shared/timeline.js", "/assets/a_core.js"}
+    for url in kept:
+        assert "immutable" in ask(client, url).headers["Cache-Control"], url
+        assert ask(client, url.partition("?")[0]).headers["Cache-Control"] == "no-cache"
+    version = re.search(r"/shared/timeline.js\?v=(\w+)", page)
+    assert version
+    assert version[1] == hashlib.sha256(asset_text("timeline.js").encode()).hexdigest()[:10]
+    assert ask(client, "/shared/absent.js?v=1").headers["Cache-Control"] == "no-cache"
+
+
+def test_the_list_of_runs_comes_with_the_first_layout(client: Any, ids: dict[str, str]) -> None:
+    runs = ids["demo · eager"]
+    here = "http://127.0.0.1:8050/"
+
+    def layout(**headers: str) -> str:
+        return str(json.loads(ask(client, "/_dash-layout", **headers).data))
+
+    assert f"/run?run={runs}" in layout(Referer=f"{here}?sort=-rate")
+    assert f"/run?run={runs}" not in layout(Referer=f"{here}run?run={runs}")
+    assert f"/run?run={runs}" not in layout()
+    # The table's code is asked for ahead of need.
+    assert f'<script async src="{GRID_CODE}">' in ask(client, "/").text
+    assert ask(client, GRID_CODE).status_code == 200
 
 
 @pytest.mark.parametrize(

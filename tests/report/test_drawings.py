@@ -154,6 +154,11 @@ def test_the_matrix_tells_measured_predicted_and_unknown_apart() -> None:
     assert "predicted ±5 %" in text
     assert 'class="predicted"' in text
     assert 'class="range"' in text
+    # The range of the fastest goes beyond every bar, and the scale with it.
+    whole = {**cells, "compiled-graph": MatrixCell(1e5, 1e4, PREDICTED, "", (8e3, 1.25e4))}
+    ends = re.findall(r'x([12])="([\d.]+)%"', matrix(whole))
+    assert dict(ends) == {"1": "64", "2": "100"}
+    assert 'width="80%"' in matrix(whole)
     blank = run_cells(run())
     assert blank is not None
     assert "step.pos moved between steps" in matrix(blank)

@@ -15,12 +15,14 @@ from gaptrace.report.markup import (
     clean,
     data_block,
     element,
+    headline,
     json_text,
     markup,
     number,
     prose,
     shortened,
 )
+from gaptrace.report.terms import Terms
 
 
 def test_text_is_escaped_and_markup_is_not() -> None:
@@ -91,3 +93,25 @@ def test_numbers_are_short_and_never_minus_zero() -> None:
 
 def test_markup_joins_lists() -> None:
     assert markup(["a", [element("i", "b")]], "<") == "a<i>b</i>&lt;"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("3\u2009001 µs per step", "3\u202f001\u00a0µs per step"),
+        ("idles 85 % of it", "idles 85\u00a0% of it"),
+        ("at 97 tok/s, 10.2 ms", "at 97\u00a0tok/s, 10.2\u00a0ms"),
+        ("reads 492 MB", "reads 492\u00a0MB"),
+        ("5 steps and 4 seams", "5 steps and 4 seams"),
+        ("2 msgs, 3 sizes", "2 msgs, 3 sizes"),
+    ],
+)
+def test_a_headline_keeps_a_number_and_its_unit_on_one_line(said: str, shown: str) -> None:
+    assert headline(said) == shown
+
+
+def test_terms_stand_within_a_sentence() -> None:
+    terms = Terms()
+    assert ">launch ceiling</a>" in terms.link("launch-ceiling")
+    assert ">GPU op</a>" in terms.link("gpu-op")
+    assert ">Hosts</a>" in terms.link("hand-over", "Hosts")

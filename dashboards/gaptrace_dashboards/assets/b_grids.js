@@ -90,22 +90,22 @@ function setValue(box, text) {
 }
 
 /* The list of runs. */
-var known = null, picks = [], quiet = false;
+var known = null, picks = [];
 function wire() {
   var place = document.getElementById("runs-grid"), grid = place && api("runs-grid");
   if (!place) { known = null; return; }
   if (!grid || known === grid || !grid.getDisplayedRowCount()) { if (!grid && !wire.again) { wire.again = setTimeout(function () { wire.again = 0; wire(); }, 60); } return; }
   known = grid;
   picks = gaptrace.params().getAll("pick");
-  grid.addEventListener("selectionChanged", function () {
-    if (quiet) { return; }
+  grid.addEventListener("selectionChanged", function (event) {
+    if (event.source === "api" || event.source === "rowDataChanged") { return; }
     var now = grid.getSelectedNodes().map(function (n) { return n.data.id; });
     picks = picks.filter(function (id) { return now.indexOf(id) >= 0; }).concat(now.filter(function (id) { return picks.indexOf(id) < 0; }));
     gaptrace.put({pick: picks.length ? picks : null}, "replace");
     showPicks();
   });
-  grid.addEventListener("sortChanged", function () {
-    if (!quiet) { gaptrace.put({sort: sortOf(grid)}, "replace"); }
+  grid.addEventListener("sortChanged", function (event) {
+    if (event.source !== "api") { gaptrace.put({sort: sortOf(grid)}, "replace"); }
   });
   grid.addEventListener("rowDataUpdated", restore);
   grid.addEventListener("cellKeyDown", function (event) {
@@ -116,7 +116,6 @@ function wire() {
 function restore() {
   if (!known || !document.getElementById("runs-grid")) { return; }
   var query = gaptrace.params(), sort = query.get("sort"), box = document.getElementById("grid-filter");
-  quiet = true;
   picks = query.getAll("pick");
   known.forEachNode(function (node) { var want = picks.indexOf(node.data.id) >= 0; if (!!node.isSelected() !== want) { node.setSelected(want); } });
   sortBy(known, sort);
@@ -124,7 +123,6 @@ function restore() {
     setValue(box, query.get("q") || "");
     known.setGridOption("quickFilterText", query.get("q") || "");
   }
-  setTimeout(function () { quiet = false; }, 50);
   showPicks();
 }
 function showPicks() {
@@ -154,7 +152,7 @@ gaptrace.pages.push({
     j: function () { row(1); }, k: function () { row(-1); }, c: compare,
     x: function () {
       var cell = known && known.getFocusedCell(), node = cell && known.getDisplayedRowAtIndex(cell.rowIndex);
-      if (node) { node.setSelected(!node.isSelected()); }
+      if (node) { node.setSelected(!node.isSelected(), false, "spaceKey"); }
     }
   }
 });

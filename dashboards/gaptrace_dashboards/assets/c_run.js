@@ -154,6 +154,12 @@ document.addEventListener("click", function (event) {
   if (id === "step-whole") { step(own.shown.step); }
 }, true);
 
+/* A slider says where it stands. */
+document.addEventListener("input", function (event) {
+  var told = event.target.type === "range" && event.target.closest(".slider").querySelector("output");
+  if (told) { told.textContent = event.target.value; }
+});
+
 /* Tabs: arrow keys move between them, as tabs do. */
 function tab(button, focus) {
   all("#tabs .gt-tab").forEach(function (b) {

@@ -18,11 +18,13 @@
 var GUTTER = 132, MAP = 26, AXIS = 22, FINE = 4, HEIGHTS = {gpu: 26, gap: 30, call: 12, state: 16, op: 16, frame: 13};
 var THIN = "\u2009";
 
+function grouped(text) { return text.replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, THIN); }
+
 function digits(value) {
   var size = Math.abs(value);
   if (size === 0) { return "0"; }
   var places = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : Math.min(2 - Math.floor(Math.log10(size)), 9);
-  return value.toFixed(places).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, THIN);
+  return grouped(value.toFixed(places));
 }
 
 function timeText(ns) {
@@ -400,6 +402,7 @@ function gaptraceTimeline(element, data, options) {
       inkKey = key;
     }
     c.font = "12px " + tone.font;
+    tone.letter = tone.letter || c.measureText("void at::native::elementwise_kernel").width / 35;
     c.textBaseline = "middle";
     axis(c);
     c.save();
@@ -472,8 +475,10 @@ function gaptraceTimeline(element, data, options) {
     }
     c.textAlign = "left";
     for (var k = 0; k < labels.length; k += 3) {
+      var at = Math.max(labels[k + 1], GUTTER), space = labels[k + 1] + labels[k + 2] - at - 8;
+      if (space < 26) { continue; }
       c.fillStyle = l.type === "gpu" ? label(l.kind[labels[k]]) : tone.ink;
-      c.fillText(fitted(text(l.name[labels[k]]), Math.floor((labels[k + 2] - 8) / 6.6)), Math.max(labels[k + 1], GUTTER) + 4, y + h / 2 + .5);
+      c.fillText(fitted(text(l.name[labels[k]]), Math.floor(space / tone.letter)), at + 4, y + h / 2 + .5, space);
     }
     return any;
   }
@@ -504,7 +509,7 @@ function gaptraceTimeline(element, data, options) {
       c.lineWidth = 1;
       c.beginPath(); c.moveTo(at, AXIS - 4); c.lineTo(at, AXIS + model.height); c.stroke();
       c.fillStyle = tone.soft;
-      if (at > GUTTER + 18 && at < GUTTER + room - 18) { c.fillText((t / unit[1]).toFixed(places) + " " + unit[0], at, 9); }
+      if (at > GUTTER + 18 && at < GUTTER + room - 18) { c.fillText(grouped((t / unit[1]).toFixed(places)) + " " + unit[0], at, 9); }
     }
     c.strokeStyle = tone.soft;
     c.setLineDash([3, 3]);
