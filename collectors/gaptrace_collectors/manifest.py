@@ -183,7 +183,7 @@ def _engine_sections(recorder: Recorder | None, view: View) -> dict[str, Any]:
     compiler = recorder.runner.compiler if recorder else None
     autotune = compiler.autotune if compiler else None
     sections: dict[str, Any] = {
-        "piecewise": compiler.pieces.section() if compiler and compiler.pieces else None,
+        "piecewise": compiler.pieces.section(view.length) if compiler and compiler.pieces else None,
         "buckets": recorder.bucket_section(view) if recorder else None,
         "autotune": None,
         "cudagraph_trees": compiler.trees.section() if compiler and compiler.trees else None,

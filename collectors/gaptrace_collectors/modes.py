@@ -129,15 +129,17 @@ def require_device(mode: str, device: Device) -> None:
         )
 
 
-def compiler_of(mode: str, device: Device, options: Options, batch: int) -> Compiler | None:
+def compiler_of(
+    mode: str, device: Device, options: Options, batch: int, buckets: Buckets | None
+) -> Compiler | None:
     """What compiles in `mode`, None in modes that do not."""
     if mode not in COMPILING:
         return None
     compiler = Compiler({}, Compiles())
-    if options.buckets:
+    if buckets:
         compiler.arguments["dynamic"] = False  # one graph per bucket
     if mode == "piecewise":
-        compiler.pieces = Pieces(device, options.split_at)
+        compiler.pieces = Pieces(device, options.split_at, buckets)
         compiler.arguments["backend"] = compiler.pieces
     if mode in TREES:
         compiler.trees = TreeWatch(device)
@@ -159,7 +161,7 @@ def module_runner(
     plain: Callable[..., Any] = module._compiled_call_impl or module._call_impl
     call = plain
     buckets = _buckets(options, mode, "growing inputs")
-    compiler = compiler_of(mode, device, options, batch)
+    compiler = compiler_of(mode, device, options, batch, buckets)
     if compiler:
         module.compile(**compiler.arguments)
         compiled = module._compiled_call_impl
@@ -187,7 +189,7 @@ def step_runner(
     require_device(mode, device)
     call: Callable[..., Any] = step
     buckets = _buckets(options, mode, "step.pad_to")
-    compiler = compiler_of(mode, device, options, batch)
+    compiler = compiler_of(mode, device, options, batch, buckets)
     if compiler:
         import torch
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from torch import fx
 
+    from gaptrace_collectors.buckets import Buckets
     from gaptrace_collectors.device import Device
 
 # What is called attention where no `--split-at` says otherwise.
@@ -52,7 +53,7 @@ class Seam:
 
     op: str
     where: str
-    after_piece: int
+    after_piece: int  # of the pieces of the same bucket
 
 
 @dataclass
@@ -151,17 +152,35 @@ def _moved(piece: int, name: str) -> Failure:
 
 
 @dataclass
+class _Part:
+    """What one of Dynamo's graphs was split into."""
+
+    bucket: int | None
+    pieces: list[Piece] = field(default_factory=list)
+    seams: list[Seam] = field(default_factory=list)
+
+
+@dataclass
 class Pieces:
     """A Dynamo backend; what it made is in `seams` and `pieces`."""
 
     device: Device
     split_at: tuple[str, ...] = ()
-    seams: list[Seam] = field(default_factory=list)
-    pieces: list[Piece] = field(default_factory=list)
-    graphs: int = 0
+    buckets: Buckets | None = None
     capture_ns: int = 0
     pool_bytes: int = 0
+    _parts: list[_Part] = field(default_factory=list)
     _pool: Any = None
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """All pieces, of every bucket."""
+        return [piece for part in self._parts for piece in part.pieces]
+
+    @property
+    def seams(self) -> list[Seam]:
+        """All seams, of every bucket."""
+        return [seam for part in self._parts for seam in part.seams]
 
     @property
     def captured(self) -> int:
@@ -170,7 +189,6 @@ class Pieces:
 
     def __call__(self, graph: GraphModule, examples: list[Any]) -> Callable[..., Any]:
         """Split one Dynamo graph; called by torch.compile."""
-        self.graphs += 1
         names = self.split_at or ATTENTION
         part = 0
         parts: dict[fx.Node, int] = {}
@@ -193,6 +211,10 @@ class Pieces:
 
     def _adopt(self, whole: fx.GraphModule, apart: dict[str, list[fx.Node]]) -> None:
         """Put a Piece in the place of every submodule that holds no operator to be left outside."""
+        bucket = self.buckets.current if self.buckets else None
+        before = sum(len(part.pieces) for part in self._parts if part.bucket == bucket)
+        made = _Part(bucket)
+        self._parts.append(made)
         origin: dict[fx.Node, str] = {}
         for node in whole.graph.nodes:
             if node.op == "placeholder":
@@ -201,14 +223,14 @@ class Pieces:
                 name = str(node.target)
                 if name in apart:
                     origin[node] = "launched"
-                    last = len(self.pieces) - 1
-                    self.seams += [Seam(op_name(n), _place(n), last) for n in apart[name]]
+                    last = before + len(made.pieces) - 1
+                    made.seams += [Seam(op_name(n), _place(n), last) for n in apart[name]]
                     continue
                 origin[node] = "captured"
                 module = getattr(whole, name)
                 origins = [origin.get(arg, "other") for arg in node.args]
-                piece = Piece(len(self.pieces), module, origins)
-                self.pieces.append(piece)
+                piece = Piece(before + len(made.pieces), module, origins)
+                made.pieces.append(piece)
                 delattr(whole, name)
                 setattr(whole, name, _Slot(piece, self))
             elif node.op == "call_function":  # unpacks what a submodule returned
@@ -240,8 +262,11 @@ class Pieces:
         self.pool_bytes += torch.cuda.memory_reserved(self.device.index) - reserved
         return out
 
-    def section(self) -> dict[str, Any]:
-        """The `piecewise` section of run.json."""
+    def section(self, bucket: int | None = None) -> dict[str, Any]:
+        """The `piecewise` section of run.json, of one bucket's pieces or of all."""
+        parts = [part for part in self._parts if bucket is None or part.bucket == bucket]
+        pieces = [piece for part in parts for piece in part.pieces]
+        seams = [seam for part in parts for seam in part.seams]
         copied = [
             {
                 "piece": piece.number,
@@ -249,25 +274,25 @@ class Pieces:
                 "shape": list(tensor.shape),
                 "bytes": tensor.numel() * tensor.element_size(),
             }
-            for piece in self.pieces
+            for piece in pieces
             for name, tensor in piece.copied
         ]
         note = None
-        if not self.seams:
+        if not seams:
             wanted = ", ".join(self.split_at or ATTENTION)
             note = f"no operator of the compiled graph is called {wanted}: one piece, no seam"
         elif not self.device.accelerated:
             note = "no CUDA device: the pieces are compiled, but not captured"
         return {
             "split_at": list(self.split_at or ATTENTION),
-            "seams": [vars(seam) for seam in self.seams],
-            "pieces": len(self.pieces),
-            "captured": self.captured,
+            "seams": [vars(seam) for seam in seams],
+            "pieces": len(pieces),
+            "captured": sum(piece.captured for piece in pieces),
             "capture_ns": self.capture_ns,
             "pool_bytes": self.pool_bytes,
             "copied_inputs": copied,
             "copied_bytes": sum(item["bytes"] for item in copied),
-            "graphs": self.graphs,
+            "graphs": len(parts),
             "note": note,
         }
 

@@ -443,8 +443,6 @@ class Recorder:
         view, plan = self._view, self.plan
         fits = self._go_to(plan.profiler_extra + plan.profiled)
         complete = min(plan.profiled, fits - plan.profiler_extra)
-        if view.length is not None:
-            view.found["kv_bytes"] = self.subject.kv_bytes()
         eager = self.mode == "eager"
         shapes = eager if self.options.shapes is None else self.options.shapes
         session = ProfilerSession(
@@ -468,6 +466,8 @@ class Recorder:
         if eager:
             session.start_execution_trace()
         yield self._marked(complete)
+        if view.length is not None:  # by now the step is padded to this view's bucket
+            view.found["kv_bytes"] = self.subject.kv_bytes()
         trace, execution_trace = session.stop()
         view.found["files"] = {"trace": trace, "execution_trace": execution_trace}
         view.found["profiled"] = {

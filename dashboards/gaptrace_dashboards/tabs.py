@@ -84,6 +84,7 @@ def _kernels(analysis: Analysis) -> list[Any]:
         html.P(said),
         fragment(element("figure", bars([BarRow("GPU busy, one token", tuple(classes))], label))),
         *_table("kernels-grid", columns, data, "kernels and copies"),
+        *[html.P(f"Of roofline withheld for {text}.") for text in analysis.kernels.withheld],
         meanings(
             ("kernel", "kernel"),
             ("op-class", "class"),

@@ -6,16 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gaptrace.analysis.attribution import Origin, origins
 from gaptrace.analysis.devices import Device
 from gaptrace.analysis.gemm import Products, gemm_traffic
+from gaptrace.analysis.links import Links, names_where
 from gaptrace.analysis.stats import nearest_rank
 from gaptrace.analysis.steps import Steps
 from gaptrace.analysis.threads import Activity
-from gaptrace.knowledge.kernel_names import classify
+from gaptrace.knowledge.kernel_names import classify, is_split_k_reducer
 from gaptrace.trace import Cat, Ints, Trace
 
+Bools = npt.NDArray[np.bool_]
+# The peak is often a measured copy; a kernel that mostly reads runs up to a few percent above it.
+ABOVE_ROOF = 1.05
+REDUCER = "adds up the partial sums of a product; the product's operands are read by another kernel"
+SHARED = "several kernels share the bytes of one product"
+CACHED = (
+    "its shapes over its time exceed the peak bandwidth, so it did not read them all from memory"
+)
 OP_CLASSES = ("gemm", "attention", "communication", "pointwise", "copy", "other")
 
 
@@ -27,7 +37,8 @@ class KernelRow:
     one execution. share: of the summed durations of all GPU ops. op, module: what launched it most
     often (empty for replays). bandwidth: bytes per second that a GEMM with recorded shapes reached
     at the median, roofline_share: of the peak bandwidth; None where shapes or the peak are unknown.
-    captured: executions inside graph replays / all.
+    roofline_note: why both are withheld although shapes are known, else empty. captured: executions
+    inside graph replays / all.
     """
 
     name: str
@@ -43,6 +54,7 @@ class KernelRow:
     captured: float
     bandwidth: float | None = None
     roofline_share: float | None = None
+    roofline_note: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,15 @@ class KernelTable:
     tokens: int
     by_op: tuple[LaunchingOp, ...] = ()
 
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """Why some kernels have no share of the roofline, each reason once with its kernels."""
+        names: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            if row.roofline_note:
+                names.setdefault(row.roofline_note, {})[row.short] = None
+        return tuple(f"{', '.join(found)}: {note}" for note, found in names.items())
+
 
 def kernel_table(
     trace: Trace,
@@ -90,7 +111,7 @@ def kernel_table(
     if inside is None or not inside.any() or tokens == 0:
         return KernelTable((), dict.fromkeys(OP_CLASSES, 0.0), 0.0, tokens)
     origin = origins(trace, links, threads)
-    traffic = gemm_traffic(trace, products, origin.op)
+    moves = _moves(trace, links, gemm_traffic(trace, products, origin.op), origin.op)
     dur = links.end - links.start
     total = int(dur[inside].sum())
     index = np.flatnonzero(inside)
@@ -104,7 +125,7 @@ def kernel_table(
             trace,
             device,
             origin,
-            traffic,
+            moves,
             index[bounds[i] : bounds[i + 1]],
             dur,
             total,
@@ -125,6 +146,49 @@ def kernel_table(
         tokens,
         _by_op(trace, device, origin, np.flatnonzero(inside), tokens),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """For every GPU op the bytes that it alone moves for its matrix product, else 0.
+
+    reducer, shared: where the product's bytes are known but are not this op's.
+    """
+
+    bytes: Ints
+    reducer: Bools
+    shared: Bools
+
+
+def _moves(trace: Trace, links: Links, traffic: Ints, op: Ints) -> _Moves:
+    """A product's bytes go to the one kernel that reads its operands."""
+    codes = trace.name[links.row]
+    known = (traffic > 0) & (links.cat == Cat.KERNEL)
+    known &= names_where(trace, codes, lambda name: classify(name).op_class == "gemm")
+    reducer = known & names_where(trace, codes, is_split_k_reducer)
+    alone = known & ~reducer
+    _, of, count = np.unique(op[alone], return_inverse=True, return_counts=True)
+    shared = np.zeros(codes.size, np.bool_)
+    shared[alone] = count[of] > 1
+    return _Moves(np.where(alone & ~shared, traffic, 0), reducer, shared)
+
+
+def _reached(
+    moves: _Moves, index: Ints, own: Ints, peak: float | None
+) -> tuple[float | None, float | None, str]:
+    """Bandwidth and share of the peak of one kernel name, and why they are withheld."""
+    moved = moves.bytes[index]
+    usable = (moved > 0) & (own > 0)
+    if not usable.any():
+        note = (
+            REDUCER if moves.reducer[index].any() else SHARED if moves.shared[index].any() else ""
+        )
+        return None, None, note
+    speed = float(nearest_rank(np.sort(moved[usable] / own[usable]), 50)) * 1e9
+    share = speed / peak if peak else None
+    if share is not None and share > ABOVE_ROOF:
+        return None, None, CACHED
+    return speed, share, ""
 
 
 def _by_op(
@@ -150,7 +214,7 @@ def _row(
     trace: Trace,
     device: Device,
     origin: Origin,
-    traffic: Ints,
+    moves: _Moves,
     index: Ints,
     dur: Ints,
     total: int,
@@ -162,11 +226,7 @@ def _row(
     kind = classify(name)
     copies = links.cat[index[0]] != Cat.KERNEL
     own = dur[index]
-    moved = traffic[index]
-    usable = (moved > 0) & (own > 0) & (kind.op_class == "gemm")
-    speed = None
-    if usable.any():
-        speed = float(nearest_rank(np.sort(moved[usable] / own[usable]), 50)) * 1e9
+    speed, share, note = _reached(moves, index, own, peak)
     return KernelRow(
         name=name,
         short=kind.short,
@@ -180,7 +240,8 @@ def _row(
         module=_most_common(trace, origin.module[index]),
         captured=float(links.replayed[index].mean()),
         bandwidth=speed,
-        roofline_share=speed / peak if speed and peak else None,
+        roofline_share=share,
+        roofline_note=note,
     )
 
 

@@ -254,6 +254,7 @@ def _kernels(analysis: Analysis) -> dict[str, Any]:
                 "captured": _number(row.captured),
                 "bandwidth_bytes_per_s": _number(row.bandwidth),
                 "roofline_share": _number(row.roofline_share),
+                "roofline_note": row.roofline_note or None,
             }
             for row in table.rows
         ],

@@ -79,6 +79,10 @@ def kernels_section(analysis: Analysis, context: Context) -> Section | None:
             ],
             rows,
         ),
+        *[
+            element("p", f"Of roofline withheld for {shortened(text, 300)}.", class_="soft")
+            for text in table.withheld
+        ],
     )
 
 

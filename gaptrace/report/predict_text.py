@@ -9,6 +9,7 @@ from gaptrace.analysis.predict.result import (
     PREDICTED,
     Blocker,
     CompiledStep,
+    MeasuredPieces,
     Place,
     Prediction,
     Readiness,
@@ -38,7 +39,7 @@ def predict_report(prediction: Prediction, *, color: bool) -> str:
         _facts(prediction),
         help_section(prediction, color=color),
         _captured(prediction),
-        _readiness(prediction.readiness, ink),
+        _readiness(prediction.readiness, prediction.measured_pieces, ink),
         _compiled(prediction),
         _stacked(prediction),
         _savings(prediction.savings),
@@ -164,7 +165,7 @@ def _captured(prediction: Prediction) -> str:
     return "\n".join(lines)
 
 
-def _readiness(ready: Readiness, ink: Ink) -> str:
+def _readiness(ready: Readiness, measured: MeasuredPieces | None, ink: Ink) -> str:
     lines = [f"capture: {ink.strong(ready.verdict)}"]
     if ready.tried:
         lines.append(wrapped(ready.tried, WIDTH, indent="  "))
@@ -176,8 +177,25 @@ def _readiness(ready: Readiness, ink: Ink) -> str:
     for plan in ready.pieces:
         text = f"in pieces: {plan.text}; step {_range(plan.step)}, {units.time(plan.cost_ns)} more"
         lines.append(wrapped(f"{text} than one graph", WIDTH, indent="  "))
+    if measured is not None:
+        lines.append(wrapped(_measured_pieces(measured), WIDTH, indent="  "))
     lines += [wrapped(f"not known: {text}", WIDTH, indent="  ") for text in ready.unknown]
     return "\n".join(lines)
+
+
+def _measured_pieces(found: MeasuredPieces) -> str:
+    text = (
+        f"in pieces, measured{' on the compiled step' if found.compiled else ''}: "
+        f"{units.count(found.pieces)} pieces with {units.count(found.seams)} seams; step "
+        f"{units.time(found.step_ns)}"
+    )
+    if found.source != "unprofiled":
+        text += f" ({found.source})"
+    if found.whole_ns is None:
+        return text
+    more = found.step_ns - found.whole_ns
+    word = "more" if more >= 0 else "less"
+    return f"{text}, {units.time(abs(more))} {word} than one graph of it, measured too"
 
 
 def _blocker(item: Blocker) -> list[str]:

@@ -159,3 +159,25 @@ def test_a_step_is_recorded_in_pieces(bench):
     assert run["compile"]["graph_breaks"] == []
     assert done.run("eager")["piecewise"] is None
     assert len(done.marks("piecewise")) == 6
+
+
+def test_a_buckets_section_holds_its_own_pieces_only():
+    from gaptrace_collectors.buckets import Buckets
+
+    torch._dynamo.reset()
+    device = Device()
+    device.begin(torch.device("cpu"))
+    buckets = Buckets((4, 8), "step.pad_to")
+    pieces = Pieces(device, ("sort",), buckets)
+    net = Net().eval()
+    net.compile(backend=pieces, dynamic=False)
+    with torch.no_grad():
+        for size in (8, 4):
+            buckets.current = size
+            net(torch.randn(size, 8))
+    assert len(pieces.pieces) == 4
+    for size in (4, 8):
+        section = pieces.section(size)
+        assert (section["pieces"], section["graphs"]) == (2, 1)
+        assert [seam["after_piece"] for seam in section["seams"]] == [0]
+    assert pieces.section()["graphs"] == 2

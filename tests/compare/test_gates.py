@@ -157,6 +157,31 @@ def test_peak_memory_is_one_figure_per_run() -> None:
     assert "2.00 GB" in on_pair("peak_memory:1GB", small, large).text
 
 
+@pytest.mark.parametrize(
+    ("bytes_after", "words"),
+    [(10**9 + 20, "equal"), (10**9 - 10**6, "equal"), (10**9 + 2 * 10**6, "worse")],
+)
+def test_a_thousandth_of_the_peak_memory_says_nothing(bytes_after: int, words: str) -> None:
+    base, cand = (recording([1000] * 6, peak_memory=size) for size in (10**9, bytes_after))
+    sides = [Side(name, "made/up.json", (one,)) for name, one in (("a", base), ("b", cand))]
+    found = compare(sides)
+    row = found.pairs[0].metric("peak_memory")
+    assert (row.words, row.basis) == (words, "exact")
+    assert row.change == bytes_after - 10**9
+    assert ("0.1 % counts as equal" in row.note) == (words == "equal")
+    (gate,) = judge(found, [parse_gate("peak_memory:0%")]).gates
+    assert gate.status == (HELD if words == "equal" else TRIPPED)
+
+
+def test_repeats_a_few_bytes_apart_are_equal_too() -> None:
+    def side(name: str, sizes: tuple[int, ...]) -> Side:
+        found = tuple(recording([1000] * 6, peak_memory=10**9 + size) for size in sizes)
+        return Side(name, "made/up.json", found)
+
+    sides = [side("a", (0, 2, 1, 3)), side("b", (2_000, 2_001, 2_003, 2_002))]
+    assert compare(sides).pairs[0].metric("peak_memory").verdict == "within noise"
+
+
 def test_on_one_run_every_limit_is_a_bound() -> None:
     texts = ("idle_share:40%", "idle_share:0.7", "kernels:99", "tokens_per_s:1")
     gates = [parse_gate(text) for text in texts]

@@ -118,7 +118,7 @@ class MetricRow:
     @property
     def words(self) -> str:
         """The verdict in words: `better`, `worse`, `within noise`, `equal`, `too few steps ...`."""
-        if self.verdict == WITHIN_NOISE and self.basis == EXACT and not self.change:
+        if self.verdict == WITHIN_NOISE and self.basis == EXACT:
             return "equal"
         return self.verdict
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gaptrace import units
 from gaptrace.analysis.compare.figures import (
     PROFILED,
     UNPROFILED,
@@ -15,6 +16,7 @@ from gaptrace.analysis.compare.figures import (
     side_figure,
 )
 from gaptrace.analysis.compare.metrics import (
+    BY_ID,
     LOWER,
     METRICS,
     Metric,
@@ -129,7 +131,11 @@ def _row(
     row = dataclasses.replace(row, change=change, ratio=ratio)
     runs = [[run for run in side if run is not None] for side in (baseline, candidate)]
     if metric.counted and _certain(runs):
-        return dataclasses.replace(row, verdict=_verdict(metric.better, change), basis=EXACT), None
+        note = ""
+        if change and _is_equal(metric, row):
+            note = f"{metric.title}: up to {units.share(metric.equal, 1)} counts as equal"
+        verdict = _verdict(metric, row)
+        return dataclasses.replace(row, verdict=verdict, basis=EXACT, note=note), None
     if min(figure.n for figure in figures) < FEWEST_STEPS and not _per_run(runs):
         return dataclasses.replace(row, verdict=TOO_FEW), None
     return row, difference(runs[0], runs[1], rng)
@@ -159,10 +165,14 @@ def _per_run(runs: Sequence[Sequence[RunFigure]]) -> bool:
     return single and any(len(side) > 1 for side in runs)
 
 
-def _verdict(better: str, change: float) -> str:
-    if change == 0:
+def _is_equal(metric: Metric, row: MetricRow) -> bool:
+    return not row.change or (row.ratio is not None and abs(row.ratio) <= metric.equal)
+
+
+def _verdict(metric: Metric, row: MetricRow) -> str:
+    if _is_equal(metric, row):
         return WITHIN_NOISE
-    return BETTER if (change < 0) == (better == LOWER) else WORSE
+    return BETTER if ((row.change or 0) < 0) == (metric.better == LOWER) else WORSE
 
 
 def _judge(rows: Sequence[MetricRow], noises: Mapping[str, Noise]) -> tuple[MetricRow, ...]:
@@ -191,7 +201,7 @@ def _judged(row: MetricRow, noise: Noise, judged: Judged) -> MetricRow:
     verdict, note = WITHIN_NOISE, ""
     # The median over runs is shown, the mean over runs is judged: both must point the same way.
     if judged.beyond and row.change * noise.change > 0:
-        verdict = _verdict(row.better, row.change)
+        verdict = _verdict(BY_ID[row.id], row)
         if noise.basis == STEPS:
             note = ONE_RUN
     if noise.basis == RUNS and noise.borrowed:

@@ -1,8 +1,8 @@
 """A step captured in pieces: how many there would be, and what the seams cost.
 
 At a seam the host launches some ops one by one and then the next piece. The host needs its time
-for those ops, as recorded here, and one graph launch per piece; the GPU needs its busy time, the
-gaps inside the pieces and one start per piece. The slower of the two sets the pace.
+for those ops, as recorded here, and one graph launch per piece; the GPU needs what one graph of the
+whole step would take, and one more start per further piece. The slower of the two sets the pace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from gaptrace.analysis.fusion_model import Estimate
 from gaptrace.analysis.links import names_where
 from gaptrace.analysis.predict.constants import GraphModel
 from gaptrace.analysis.predict.nodes import Nodes
-from gaptrace.analysis.predict.result import Pieces
+from gaptrace.analysis.predict.result import MeasuredPieces, Pieces
+from gaptrace.analysis.predict.square import is_compiled
+from gaptrace.analysis.result import Analysis
+from gaptrace.analysis.run import step_ns
 from gaptrace.trace import Cat, Ints
 
 
@@ -48,21 +51,42 @@ def _pieces(view: View, nodes: Nodes, model: GraphModel, rows: Ints, named: str)
     between = np.isin(seam_of, around)
     groups = int((np.diff(between.astype(np.int8)) == 1).sum() + int(between[:1].sum()))
     seams = max(groups, 1)
-    inside = int((~between).sum())
     starts = np.diff(np.concatenate(([True], between, [True])).astype(np.int8))
     pieces = max(int((starts == -1).sum()), 1)
     dilation = view.analysis.headline.rate.dilation or 1.0
     host = float(trace.dur[around].sum()) / max(dilation, 1.0)
-    whole = model.step(float(nodes.busy_ns), nodes.pairs, len(nodes))
-    gpu = nodes.busy_ns + inside * model.node_ns + pieces * model.node_ns
+    memsets = model.memset_extra(nodes.memset_ns)
+    whole = model.step(float(nodes.busy_ns), nodes.pairs, len(nodes), memset_extra_ns=memsets)
+    starts = (pieces - 1) * model.node_ns
+    gpu = whole.ns + starts
     launching = host + pieces * model.replay_ns
-    ns = max(launching, gpu + model.replay_ns)
+    ns = max(launching, gpu)
     names = sorted({trace.name_of(int(row)) for row in around})
     where = named or ", ".join(names[:4])
-    step = Estimate(ns, max(gpu, 0.6 * launching), launching + gpu)
+    step = Estimate(
+        ns,
+        max(whole.low_ns + starts, 0.6 * launching),
+        max(whole.high_ns + starts, launching + gpu),
+    )
     text = (
         f"{pieces} pieces with {seams} seams at {where}: the host needs "
         f"{units.time(host)} for the ops between them and {units.time(pieces * model.replay_ns)} "
         f"to launch the pieces"
     )
-    return Pieces(where, seams, pieces, step, max(ns - whole.ns, 0.0), text)
+    return Pieces(where, seams, pieces, step, ns - whole.ns, text)
+
+
+def measured_pieces(analysis: Analysis | None, whole: Analysis | None) -> MeasuredPieces | None:
+    """A recorded step in pieces, beside the same code in one graph; None where none was timed."""
+    parts = None if analysis is None else analysis.piecewise
+    time = None if analysis is None else step_ns(analysis)
+    if analysis is None or parts is None or time is None:
+        return None
+    return MeasuredPieces(
+        compiled=is_compiled(analysis),
+        pieces=parts.replays,
+        seams=parts.seams,
+        step_ns=float(time),
+        source=analysis.headline.rate.source,
+        whole_ns=None if whole is None else step_ns(whole),
+    )

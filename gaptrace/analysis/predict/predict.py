@@ -11,6 +11,7 @@ from gaptrace.analysis.predict.captured import captured_step, is_captured
 from gaptrace.analysis.predict.compiled import Host, compiled_step
 from gaptrace.analysis.predict.constants import GraphModel, Replayed, graph_model
 from gaptrace.analysis.predict.nodes import Nodes, step_nodes
+from gaptrace.analysis.predict.pieces import measured_pieces
 from gaptrace.analysis.predict.readiness import readiness
 from gaptrace.analysis.predict.realised import realised
 from gaptrace.analysis.predict.result import (
@@ -130,6 +131,9 @@ def _predict(
         realised=pair,
         score=score(peers.measured, captured if mode == "eager" else None, second, compiled, pair),
         notes=tuple(notes),
+        measured_pieces=measured_pieces(
+            peers.measured.get("piecewise"), peers.measured.get("compiled-graph")
+        ),
     )
 
 

@@ -119,6 +119,23 @@ class Pieces:
 
 
 @dataclass(frozen=True)
+class MeasuredPieces:
+    """A step in pieces as this run recorded it: pieces and seams per step, median step in ns.
+
+    compiled: it is compiled code, so that not the predicted pieces of an eager step are its peers
+    but `whole_ns`, the measured step of the same code in one graph (None where not recorded).
+    source: `unprofiled` or `as profiled`.
+    """
+
+    compiled: bool
+    pieces: float
+    seams: float
+    step_ns: float
+    source: str
+    whole_ns: float | None
+
+
+@dataclass(frozen=True)
 class Readiness:
     """Whether the step can be captured. verdict: one of the constants above.
 
@@ -394,6 +411,7 @@ class Prediction:
     realised: Realised | None
     score: tuple[Score, ...]
     notes: tuple[str, ...] = ()
+    measured_pieces: MeasuredPieces | None = None
 
     @cached_property
     def summary(self) -> dict[str, Any]:

@@ -52,6 +52,9 @@ def capture_field(prediction: Prediction) -> dict[str, Any]:
             }
             for item in ready.pieces
         ],
+        "measured_pieces": None
+        if prediction.measured_pieces is None
+        else _plain(asdict(prediction.measured_pieces)),
         "already": None if step is None else step.already,
         "predicted_step_ns": None if estimate is None else _ns(estimate.ns),
         "range_ns": _range(estimate),
