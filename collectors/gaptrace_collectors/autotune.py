@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What is fused before and behind a template.
-_Fused = tuple[tuple[str, ...], tuple[str, ...]]
+# The shape that a template gives, and what is fused before and behind it.
+_Fused = tuple[tuple[int | str, ...], tuple[str, ...], tuple[str, ...]]
 
 _EXTERN = "ExternKernelCaller"
 _KINDS = {
@@ -101,8 +101,13 @@ class Autotuning:
             "seconds": seconds,
             "choices": list(self._choices.values()),
             "templates": [
-                {"prologue": list(before), "epilogue": list(after), "count": count}
-                for (before, after), count in self._templates.most_common()
+                {
+                    "output": list(output),
+                    "prologue": list(before),
+                    "epilogue": list(after),
+                    "count": count,
+                }
+                for (output, before, after), count in self._templates.most_common()
             ],
             "note": note,
         }
@@ -144,7 +149,8 @@ def _watch_templates(found: Counter[_Fused]) -> None:
     ) -> Any:
         prologue = rest[0] if rest else named.get("prologue_nodes", ())
         if not named.get("only_gen_src_code"):
-            found[_origins(prologue), _origins(epilogue_nodes)] += 1
+            output = tuple(_shape(getattr(template_node, "node", None)))
+            found[output, _origins(prologue), _origins(epilogue_nodes)] += 1
         return original(self, template_node, epilogue_nodes, *rest, **named)
 
     SIMDScheduling.codegen_template = codegen_template

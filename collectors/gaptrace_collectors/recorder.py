@@ -220,7 +220,8 @@ class Recorder:
         for size in sorted(buckets.sizes, reverse=True):
             self.device.synchronize()
             memory = self.device.reserved()
-            compiled, captured = self._compile_seconds(), self.runner.capture_ns() or 0
+            compiled, tuned = self._compile_seconds(), self._autotune_seconds()
+            captured = self.runner.capture_ns() or 0
             began, calls, quiet = time.perf_counter_ns(), 0, 0
             enough = 1 if self.mode == "eager" else _STEADY_CALLS
             while quiet < enough and calls < _MOST_PREPARING:
@@ -238,6 +239,7 @@ class Recorder:
                     "prepare_ns": time.perf_counter_ns() - began,
                     "first_call_ns": self._warm_history[-calls]["host_ns"],
                     "compile_seconds": round(self._compile_seconds() - compiled, 3),
+                    "autotune_seconds": round(self._autotune_seconds() - tuned, 3),
                     "capture_ns": (self.runner.capture_ns() or 0) - captured,
                     "memory_bytes": None if reserved is None else reserved - (memory or 0),
                     "calls": calls,
@@ -248,6 +250,9 @@ class Recorder:
 
     def _compile_seconds(self) -> float:
         return self.runner.compiles.seconds() if self.runner.compiles else 0.0
+
+    def _autotune_seconds(self) -> float:
+        return (self.runner.compiles and self.runner.compiles.autotune_seconds()) or 0.0
 
     def _check(self) -> Iterator[Handler]:
         self._enter("check")

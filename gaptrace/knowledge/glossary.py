@@ -50,6 +50,12 @@ def entries() -> tuple[Entry, ...]:
     )
 
 
+# What a report adds to a label: brackets, a unit or source, a size, a class.
+_ADDED = re.compile(
+    r" \([^)]*\)$|, (?:[nµm]?s|tok/s|%|per step|unprofiled|as profiled)$| \d+$|(?<=\w): .*$"
+)
+
+
 def _key(term: str) -> str:
     return re.sub(r"[\s_-]+", " ", term.strip().lower())
 
@@ -61,6 +67,8 @@ def _names() -> dict[str, Entry]:
     rounds = (
         [(item.id, item) for item in entries()],
         [(item.title, item) for item in entries()],
+        # A cause's word stands in legends without "Cause:".
+        [(item.title.removeprefix("Cause: "), item) for item in entries()],
         [(alias, item) for item in entries() for alias in item.aliases],
         [(path, item) for item in entries() for path in item.json],
         [(path.rpartition(".")[2], item) for item in entries() for path in item.json],
@@ -74,7 +82,8 @@ def _names() -> dict[str, Entry]:
 def entry(term: str) -> Entry:
     """The entry that `term` asks for: an id, title, alias or JSON name, in any spelling of gaps.
 
-    `busy`, `Busy time`, `busy_ns` and `steps.median.busy_ns` are one entry.
+    `busy`, `Busy time`, `busy_ns` and `steps.median.busy_ns` are one entry; what a report adds to a
+    label may stay: a unit (`GPU busy, ms`), a class (`busy: gemm`), a size (`batch 256`), brackets.
 
     Raises:
         OptionError: no entry has this name; the hint names the nearest ones.
@@ -82,7 +91,13 @@ def entry(term: str) -> Entry:
     names = _names()
     key = _key(term)
     # p5 and p95 hold the same names as the median, and a unit is no part of a name.
-    for attempt in (key, key.removesuffix(" ns"), re.sub(r"^steps\.p9?5\.", "steps.median.", key)):
+    attempts = (
+        key,
+        key.removesuffix(" ns"),
+        re.sub(r"^steps\.p9?5\.", "steps.median.", key),
+        _ADDED.sub("", key),
+    )
+    for attempt in attempts:
         if attempt in names:
             return names[attempt]
     near = difflib.get_close_matches(key, names, n=8, cutoff=0.6)

@@ -185,7 +185,7 @@ def _readiness(ready: Readiness, measured: MeasuredPieces | None, ink: Ink) -> s
 
 def _measured_pieces(found: MeasuredPieces) -> str:
     text = (
-        f"in pieces, measured{' on the compiled step' if found.compiled else ''}: "
+        f"measured in pieces: the {'compiled' if found.compiled else 'eager'} step, "
         f"{units.count(found.pieces)} pieces with {units.count(found.seams)} seams; step "
         f"{units.time(found.step_ns)}"
     )

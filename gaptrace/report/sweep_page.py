@@ -68,7 +68,7 @@ def _figures(sweep: SweepAnalysis, context: Context) -> Section:
             rows.append(
                 [
                     row.mode,
-                    row.place.words,
+                    row.place.words.replace(" ", "\u00a0"),  # one line, however narrow
                     _rate(row.tokens_per_s),
                     timed(row.step_ns, unit),
                     Number(row.step_spread, units.share(row.step_spread, 1)),
@@ -135,7 +135,7 @@ def _savings(sweep: SweepAnalysis, context: Context) -> Section | None:
     terms = context.terms
     rows: list[list[Cell]] = [
         [
-            item.place.words,
+            item.place.words.replace(" ", "\u00a0"),
             Number(item.predicted_ns, units.time(item.predicted_ns)),
             Number(item.predicted_bytes, units.size(item.predicted_bytes)),
             item.predicted_from or "",

@@ -315,6 +315,58 @@ def test_weight_bytes_from_shapes_count_each_matrix_product_once() -> None:
     assert row.roofline_share == pytest.approx(row.bandwidth / 1e12)
 
 
+def products(*launched: tuple[str, int]) -> Trace:
+    """Seven steps with one product of 64 x 128 bf16 weights, 16,768 bytes, by these kernels."""
+    events: list[Event] = []
+    for i in range(7):
+        at = 1000 * i
+        dims, types = [[1, 64], [64, 128]], ["c10::BFloat16", "c10::BFloat16"]
+        events += [mark(f"gaptrace.step#{i}", at=at, dur=900)]
+        events += [op("aten::mm", at=at + 20, dur=100, dims=dims, types=types)]
+        begin = at + 60
+        for k, (name, dur) in enumerate(launched):
+            corr = 10 * i + k + 1
+            events += [launch(at=at + 30 + 10 * k, dur=5, corr=corr)]
+            events += [kernel(name, at=begin, dur=dur, corr=corr)]
+            begin += dur + 1
+    return trace_of(*events)
+
+
+def test_a_split_k_reducer_has_no_share_of_the_roofline() -> None:
+    """The product's bytes belong to the kernel that reads them, not to both of its kernels."""
+    reducer = "void cublasLt::splitKreduce_kernel<32, 16, int>(X)"
+    a = analyze(products(("nvjet_splitK", 100), (reducer, 10)), Options(peak_bandwidth=1e12))
+    main, rest = a.kernels.rows
+    assert main.bandwidth == pytest.approx(167.68e9)
+    assert main.roofline_share == pytest.approx(0.16768)
+    assert main.roofline_note == ""
+    assert rest.op_class == "gemm"
+    assert (rest.bandwidth, rest.roofline_share) == (None, None)
+    assert "read by another kernel" in rest.roofline_note
+    (said,) = a.kernels.withheld
+    assert said.startswith(rest.short)
+    rows = a.summary["kernels"]["rows"]
+    assert [row["roofline_note"] for row in rows] == [None, rest.roofline_note]
+
+
+def test_kernels_that_share_a_product_have_no_share_of_the_roofline() -> None:
+    a = analyze(products(("nvjet_a", 100), ("nvjet_b", 50)), Options(peak_bandwidth=1e12))
+    assert [row.roofline_share for row in a.kernels.rows] == [None, None]
+    assert {row.roofline_note for row in a.kernels.rows} == {
+        "several kernels share the bytes of one product"
+    }
+
+
+@pytest.mark.parametrize(("peak", "share"), [(1.61e11, 1.0415), (1.5e11, None)])
+def test_a_share_above_the_roof_is_withheld(peak: float, share: float | None) -> None:
+    """A peak that was measured by a copy may be passed by a few percent, and no more."""
+    a = analyze(products(("nvjet_hsh_64x8", 100)), Options(peak_bandwidth=peak))
+    (row,) = a.kernels.rows
+    assert row.roofline_share == (None if share is None else pytest.approx(share, rel=1e-3))
+    assert (row.bandwidth is None) == (share is None)
+    assert ("did not read them all from memory" in row.roofline_note) == (share is None)
+
+
 def test_public_arithmetic_of_the_launch_ceiling() -> None:
     """64 layers of 30 kernels at 4 us of host time are 7.7 ms, near 130 tokens/s; 125 at 8 ms."""
     dispatch = 64 * 30 * 4_000

@@ -243,6 +243,16 @@ def test_pieces_are_captured_around_attention(bench):
     assert run["steadiness"]["observed"]["graph launches"] >= 5 * 6
 
 
+def test_the_hybrid_in_pieces_computes_what_eager_does(bench):
+    words = ("--layers", "8", "--float32")
+    done = workload(bench, "hybrid", *words, modes="eager,piecewise", options=SHORT)
+    run = done.run("piecewise")
+    assert run["status"] == "ok", run["failure"]
+    assert run["piecewise"]["pieces"] == run["piecewise"]["captured"] == 3
+    assert run["outputs"]["status"] in ("equal", "close")
+    assert run["outputs"]["argmax_equal"] is True
+
+
 def test_each_bucket_has_its_graph_and_its_price(bench):
     modes = "eager,graph,compiled-graph,reduce-overhead"
     words = (*SMALL, "--max-len", "256")

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.torch
 from gaptrace_collectors.device import Device  # noqa: E402
 from gaptrace_collectors.failure import ModeFailureError  # noqa: E402
 from gaptrace_collectors.piecewise import Pieces, op_matches, op_name  # noqa: E402
-from tests.collectors.conftest import QUICK  # noqa: E402
+from tests.collectors.conftest import QUICK, WORKLOADS  # noqa: E402
 
 
 class Net(torch.nn.Module):
@@ -181,3 +181,17 @@ def test_a_buckets_section_holds_its_own_pieces_only():
         assert (section["pieces"], section["graphs"]) == (2, 1)
         assert [seam["after_piece"] for seam in section["seams"]] == [0]
     assert pieces.section()["graphs"] == 2
+
+
+@pytest.mark.slow
+def test_the_hybrid_computes_the_same_in_pieces(bench):
+    """Four layers, the last of them with attention: two pieces; fp32, so that equal is equal."""
+    pytest.importorskip("transformers")
+    words = ("--modes", "eager,piecewise", *QUICK, WORKLOADS / "hybrid.py", "--tiny", "--float32")
+    done = bench.collect(*words)
+    assert done.code == 0, done.stderr
+    run = done.run("piecewise")
+    assert run["piecewise"]["pieces"] == 2
+    assert run["outputs"]["rel_l2"] < 1e-4
+    assert run["outputs"]["argmax_equal"] is True
+    assert run["outputs"]["steps_compared"] >= 5

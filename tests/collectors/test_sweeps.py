@@ -235,3 +235,31 @@ def test_products_are_really_tuned(bench, monkeypatch):
     large = done.run("batch-8/max-autotune")["autotune"]
     assert large["skipped"] == "batch 8 is above --autotune-max-batch 4"
     assert large["choices"] == []
+
+
+def test_templates_are_counted_by_what_is_fused_into_them(monkeypatch):
+    """Through the method that Inductor generates templates with, on stand-ins for its nodes."""
+    simd = pytest.importorskip("torch._inductor.codegen.simd")
+    generated = []
+    monkeypatch.setattr(
+        simd.SIMDScheduling,
+        "codegen_template",
+        lambda self, template, epilogue, prologue_nodes, **_: generated.append(template),
+    )
+    tuning = Autotuning(None, 1, accelerated=True)
+
+    class Node:
+        def __init__(self, *names, size=(8, 32)):
+            origins = [type("Origin", (), {"name": name})() for name in names]
+            self.node = type("Buffer", (Matrix,), {"origins": origins})(*size)
+
+    watched = simd.SIMDScheduling.codegen_template
+    for number in (3, 11):
+        watched(None, Node("mm"), [Node(f"silu_{number}", "mul")], [])
+    watched(None, Node("mm", size=(8, 64)), [], prologue_nodes=[Node("to_1")])
+    watched(None, Node("mm"), [], [], only_gen_src_code=True)
+    assert len(generated) == 4
+    assert tuning.section(1.0, "cold")["templates"] == [
+        {"output": [8, 32], "prologue": [], "epilogue": ["mul", "silu"], "count": 2},
+        {"output": [8, 64], "prologue": ["to"], "epilogue": [], "count": 1},
+    ]

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from gaptrace.analysis.fusion_model import Estimate
 from gaptrace.analysis.predict import PredictOptions, predict
+from gaptrace.analysis.predict.compiled import Host, launched_step
 from gaptrace.analysis.predict.saved import checked
 from gaptrace.errors import GaptraceError
 from tests.predict import recorded
@@ -106,6 +108,22 @@ def test_the_same_torch_prints_a_narrow_range() -> None:
     step = predict(recorded.eager("llama4"), answer=answer).compiled
     assert step is not None
     assert step.kernel_range == (77, 81)
+
+
+def test_a_launched_step_may_cost_the_host_half_to_double() -> None:
+    """The fixed cost per compiled call is in no eager trace, and hosts have two speeds."""
+    busy = Estimate(100_000, 90_000, 120_000)
+    warm = launched_step(busy, 50, Host(20_000, "unprofiled issue time"))
+    assert warm is not None
+    assert (warm.ns, warm.low_ns) == (1_000_000, 500_000)
+    assert warm.high_ns == pytest.approx(2_000_000, rel=0.01)
+    cold = launched_step(busy, 50, Host(20_000, "host dispatch as profiled", profiled=True))
+    assert cold is not None
+    assert (cold.ns, cold.low_ns) == (1_000_000, 150_000)
+    bound = launched_step(busy, 1, Host(20_000, "unprofiled issue time"))
+    assert bound is not None
+    assert (bound.ns, bound.low_ns) == (100_000, 90_000)
+    assert launched_step(busy, 50, Host(None, "")) is None
 
 
 def test_kernels_that_no_op_launched_stay() -> None:

@@ -13,7 +13,19 @@ from gaptrace.analysis.predict import predict
 from gaptrace.analysis.predict.result import AFTER_CHANGES, AS_IT_IS, IN_PIECES, Blocker, Readiness
 from gaptrace.trace import RunInfo
 from tests.analysis.loops import ADD, GEMM, eager, eagers, loop
-from tests.builders import Event, frame, kernel, launch, mark, memcpy, op, runtime, trace_of
+from tests.builders import (
+    Event,
+    frame,
+    kernel,
+    launch,
+    mark,
+    memcpy,
+    memset,
+    op,
+    runtime,
+    trace_of,
+)
+from tests.predict import recorded
 
 H200 = {"device": {"name": "NVIDIA H200"}}
 ATTENTION = "void pytorch_flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128>>"
@@ -179,6 +191,50 @@ def test_seams_at_attention_and_what_they_cost() -> None:
     # Two ops of 3,000 on the host and three replays of 13,000.
     assert plan.step.ns == 2 * 3_000 + 3 * 13_000
     assert plan.cost_ns > 0
+
+
+@pytest.mark.parametrize("dur", [1_500, 14_000, 40_000])
+def test_pieces_never_take_less_than_one_graph(dur: int) -> None:
+    """Kernels of `dur` side by side with the host; a memset becomes a dear node of the graph."""
+
+    def draw(at: int, corr: int, step: int) -> list[Event]:
+        events: list[Event] = []
+        for k, name in enumerate((GEMM, ATTENTION, GEMM, ATTENTION, GEMM)):
+            inside = "aten::_flash_attention_forward" if name == ATTENTION else "aten::mm"
+            begin = at + (dur + 3_500) * k
+            events += eager(begin, corr + k, name, dur=dur, inside=inside)
+        last = at + (dur + 3_500) * 5
+        return [
+            *events,
+            op("aten::mm", at=last, dur=1_000),
+            runtime("cudaMemsetAsync", at=last + 100, dur=500, corr=corr + 5),
+            memset(at=last + 1_000, dur=500, corr=corr + 5),
+        ]
+
+    found = predict(loop(draw, period=400_000, manifest=H200))
+    (plan,) = found.readiness.pieces
+    assert found.captured is not None
+    whole = found.captured.step
+    assert whole is not None
+    assert found.captured.memset_ns > 0
+    assert plan.step.ns > whole.ns
+    assert plan.step.low_ns >= whole.low_ns
+    assert plan.step.high_ns >= whole.high_ns
+    assert plan.cost_ns == pytest.approx(plan.step.ns - whole.ns)
+    if dur == 40_000:
+        # The GPU sets the pace: all it needs more are the starts of two further pieces.
+        node = found.captured.gaps_ns / found.captured.nodes
+        assert 0 < plan.cost_ns < 4 * node
+
+
+@pytest.mark.parametrize("model", recorded.MODELS)
+def test_pieces_of_recorded_steps_take_no_less_than_one_graph(model: str) -> None:
+    found = predict(recorded.eager(model))
+    assert found.captured is not None
+    assert found.captured.step is not None
+    assert found.readiness.pieces
+    for plan in found.readiness.pieces:
+        assert plan.step.ns >= found.captured.step.ns
 
 
 def test_the_module_and_the_python_frames_of_a_wait() -> None:

@@ -17,6 +17,7 @@ from gaptrace.report.predict_text import help_section, predict_report
 from tests.compare.runs import write_run
 from tests.predict import recorded
 from tests.predict.recorded import MODELS, TRUE
+from tests.sweep_folders import make_sweep, step_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,6 +180,31 @@ def test_a_run_without_recordings_is_refused(tmp_path: Path) -> None:
     recorded.failed_mode(run, "gpt2_4", "graph", {"kind": "sync", "reason": "waits"})
     with pytest.raises(GaptraceError, match="holds no recording"):
         of_run(run)
+
+
+def test_a_measured_step_in_pieces_stands_beside_the_predicted_ones(tmp_path: Path) -> None:
+    """Steps of 580,000 and 500,000 at batch 0, 1 % more at batch 1; five pieces."""
+    modes = ("eager", "compiled-graph", "piecewise")
+    run = make_sweep(tmp_path, batches=(1,), modes=modes, repeats=1) / "batch-1"
+    found = of_run(run)
+    parts = found.measured_pieces
+    assert parts is not None
+    assert (parts.pieces, parts.seams, parts.source) == (5, 4, "unprofiled")
+    assert (parts.step_ns, parts.whole_ns) == (
+        step_of("piecewise", 1),
+        step_of("compiled-graph", 1),
+    )
+    assert found.summary["capture"]["measured_pieces"]["step_ns"] == step_of("piecewise", 1)
+    text = " ".join(predict_report(found, color=False).split())
+    assert "measured in pieces: the eager step, 5 pieces with 4 seams; step 586 µs" in text
+    assert "80.8 µs more than one graph of it, measured too" in text
+
+
+def test_a_run_without_pieces_has_none_measured(tmp_path: Path) -> None:
+    found = of_run(recorded.eager_run(tmp_path, "gpt2_4"))
+    assert found.measured_pieces is None
+    assert found.summary["capture"]["measured_pieces"] is None
+    assert "measured in pieces" not in predict_report(found, color=False)
 
 
 def test_cells_for_the_report_are_the_predicted_ones(tmp_path: Path) -> None:
