@@ -180,6 +180,13 @@ def test_every_headline_number_is_in_the_text(mode: str) -> None:
         assert " ".join(units.time_value(row.total_ns_per_token, "µs").split()) in text
 
 
+def test_a_withheld_share_of_the_roofline_says_why() -> None:
+    """The recorded loop has a split-K reducer, whose op's bytes are read by another kernel."""
+    text = render_analysis_html(sample("eager"))
+    assert "Of roofline withheld for cublasLt::splitKreduce_kernel: adds up" in html.unescape(text)
+    assert all((row.roofline_share or 0) <= 1.05 for row in sample("eager").kernels.rows)
+
+
 def test_the_embedded_data_is_the_analysis() -> None:
     analysis = sample("eager")
     data = json.loads(Page(render_analysis_html(analysis)).data["summary"])

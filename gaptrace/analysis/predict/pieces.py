@@ -57,16 +57,16 @@ def _pieces(view: View, nodes: Nodes, model: GraphModel, rows: Ints, named: str)
     host = float(trace.dur[around].sum()) / max(dilation, 1.0)
     memsets = model.memset_extra(nodes.memset_ns)
     whole = model.step(float(nodes.busy_ns), nodes.pairs, len(nodes), memset_extra_ns=memsets)
-    starts = (pieces - 1) * model.node_ns
-    gpu = whole.ns + starts
+    further = (pieces - 1) * model.node_ns
+    gpu = whole.ns + further
     launching = host + pieces * model.replay_ns
     ns = max(launching, gpu)
     names = sorted({trace.name_of(int(row)) for row in around})
     where = named or ", ".join(names[:4])
     step = Estimate(
         ns,
-        max(whole.low_ns + starts, 0.6 * launching),
-        max(whole.high_ns + starts, launching + gpu),
+        max(whole.low_ns + further, 0.6 * launching),
+        max(whole.high_ns + further, launching + gpu),
     )
     text = (
         f"{pieces} pieces with {seams} seams at {where}: the host needs "
