@@ -30,6 +30,7 @@ class TreeWatch:
         self._before = self._counters()
         self._first_metric = len(self._metrics())
         self._handler = _Keeper()
+        self._when_warm: int | None = None
         for name in _MODULES:
             for attribute in _LOGGERS:
                 logger = getattr(sys.modules.get(name), attribute, None)
@@ -48,6 +49,10 @@ class TreeWatch:
         """Graphs that the trees have recorded so far, over all devices."""
         return sum(count for count, _ in _managers())
 
+    def warm(self) -> None:
+        """Measuring begins: what is recorded from now on is recorded while measuring."""
+        self._when_warm = self.recordings()
+
     def section(self) -> dict[str, Any]:
         """The `cudagraph_trees` section of run.json; what this torch does not tell is null."""
         now = self._counters()
@@ -64,6 +69,9 @@ class TreeWatch:
         again = [count for _, count in _managers() if count is not None]
         return {
             "recordings": self.recordings(),
+            "recordings_while_measured": (
+                None if self._when_warm is None else self.recordings() - self._when_warm
+            ),
             "rerecordings": sum(again) if again else None,
             "partitions": found.get("cudagraph_partitions"),
             "skips": skips,

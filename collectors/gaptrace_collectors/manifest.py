@@ -82,7 +82,7 @@ def build(
     unprofiled = timing.unprofiled(before, after) if before else None
     power = view.power
     driver = power.driver() if power else None
-    compiled = recorder.compile_section() if recorder else None
+    compiled = recorder.warm_up.compile_section() if recorder else None
     notes = list(notes)
     if power and power.note:
         notes.append(power.note)
@@ -141,7 +141,7 @@ def build(
         "versions": facts.versions(driver),
         "env": facts.environment(),
         "host": facts.host(),
-        "startup": recorder.startup_section() if recorder else None,
+        "startup": recorder.warm_up.startup_section() if recorder else None,
         "compile": compiled,
         "capture": captured.section() if captured else None,
         **_engine_sections(recorder, view),

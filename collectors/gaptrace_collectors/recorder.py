@@ -16,15 +16,15 @@ from gaptrace_collectors import timing
 from gaptrace_collectors.buckets import medians_by_bucket
 from gaptrace_collectors.decode_call import tokens_of
 from gaptrace_collectors.failure import Evidence, Failure, ModeFailureError
-from gaptrace_collectors.hygiene import dynamo_frames
 from gaptrace_collectors.modes import Runner
 from gaptrace_collectors.options import CAPTURING, Options
-from gaptrace_collectors.plan import IDLE_STEPS, Plan
+from gaptrace_collectors.plan import Plan
 from gaptrace_collectors.power import PowerMeter
 from gaptrace_collectors.profiling import ProfilerOptions, ProfilerSession, mark
 from gaptrace_collectors.synchronizations import Synchronizations
 from gaptrace_collectors.tensors import named_arguments
 from gaptrace_collectors.timing import StepClock
+from gaptrace_collectors.warmup import WarmUp
 
 if TYPE_CHECKING:
     from gaptrace_collectors.buckets import Buckets
@@ -108,7 +108,7 @@ class Recorder:
         self.mode = mode
         self.views = views
         self.found: dict[str, Any] = {}
-        self.step = 0
+        self.warm_up = WarmUp(runner)
         self._before_check = 0
         self.observed = subject.observation()
         self.placed = subject.observation()
@@ -122,9 +122,6 @@ class Recorder:
         self._view = views[0]
         self._interrupted = False
         self._returned_ns = 0
-        self._warm_history: list[dict[str, Any]] = []
-        self._idle_since = 0
-        self._compiled_before_measuring = 0
         self._met: set[int | None] = set()
         self._phase = "check"
 
@@ -141,7 +138,7 @@ class Recorder:
     @property
     def extra_warmup(self) -> int:
         """Warm-up steps beyond the plan, taken because the compiler would not stand still."""
-        return max(0, self.step - self.plan.warmup)
+        return max(0, self.warm_up.step - self.plan.warmup)
 
     def interrupt(self) -> None:
         """Something other than a decode step ran since the last one."""
@@ -226,9 +223,9 @@ class Recorder:
             enough = 1 if self.mode == "eager" else _STEADY_CALLS
             while quiet < enough and calls < _MOST_PREPARING:
                 self._seek(size)
-                yield self._warmed
+                yield self.warm_up.run
                 calls += 1
-                last = self._warm_history[-1]
+                last = self.warm_up.history[-1]
                 pending = self.runner.captured is not None and not self.runner.captured.ready
                 quiet = 0 if last["compiles"] or last["captures"] or pending else quiet + 1
             self.device.synchronize()
@@ -237,7 +234,7 @@ class Recorder:
                 {
                     "size": size,
                     "prepare_ns": time.perf_counter_ns() - began,
-                    "first_call_ns": self._warm_history[-calls]["host_ns"],
+                    "first_call_ns": self.warm_up.history[-calls]["host_ns"],
                     "compile_seconds": round(self._compile_seconds() - compiled, 3),
                     "autotune_seconds": round(self._autotune_seconds() - tuned, 3),
                     "capture_ns": (self.runner.capture_ns() or 0) - captured,
@@ -246,7 +243,7 @@ class Recorder:
                 }
             )
         self._restart()
-        self._before_check = self.step
+        self._before_check = self.warm_up.step
 
     def _compile_seconds(self) -> float:
         return self.runner.compiles.seconds() if self.runner.compiles else 0.0
@@ -263,9 +260,9 @@ class Recorder:
         if captured is not None and self.subject.can_reset:
             # Compare from the first token on, all of it replayed.
             while not captured.graphs:
-                yield self._warmed
+                yield self.warm_up.run
             self._restart()
-            self._before_check = self.step
+            self._before_check = self.warm_up.step
         for _ in range(self.plan.check):
             yield self._checked
         self.on_check_done()
@@ -277,8 +274,8 @@ class Recorder:
         self.observed.note(named)
         tokens = tokens_of(args, kwargs)
         kept = None if tokens is None else tokens[1].detach().clone()
-        out = self._warmed(runner, args, kwargs)
-        self._outputs.note(self.step - self._before_check, out, kept)
+        out = self.warm_up.run(runner, args, kwargs)
+        self._outputs.note(self.warm_up.step - self._before_check, out, kept)
         return out
 
     def _judge_outputs(self) -> None:
@@ -310,39 +307,19 @@ class Recorder:
             )
         )
 
-    def _warmed(self, runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        compiles = runner.compiles
-        before = compiles.count() if compiles else 0
-        graphs = runner.captures()
-        began = time.perf_counter_ns()
-        out = runner(*args, **kwargs)
-        took = time.perf_counter_ns() - began
-        new = compiles.count() - before if compiles else 0
-        self.step += 1
-        if compiles:
-            compiles.after_step("warm-up", self.step)
-        if new:
-            self._idle_since = self.step
-        entry = {"step": self.step, "host_ns": took, "compiles": new}
-        self._warm_history.append(entry | {"captures": runner.captures() - graphs})
-        return out
-
     def _warm_up(self) -> Iterator[Handler]:
         self._enter("warm-up")
         if self.runner.buckets:
             self.runner.buckets.exact = False
         began = time.monotonic()
+        warm, first = self.warm_up, self._before_check
         compiling = self.runner.compiles is not None
-        first = self._before_check
         most = first + self.plan.warmup + (_MOST_EXTRA_WARMUP if compiling else 0)
-        while self.step - first < self.plan.warmup or (
-            compiling and self.step - self._idle_since < IDLE_STEPS
-        ):
-            if self.step >= most or time.monotonic() - began > self.options.max_seconds:
+        while warm.step - first < self.plan.warmup or (compiling and not warm.steady):
+            if warm.step >= most or time.monotonic() - began > self.options.max_seconds:
                 break
-            yield self._warmed
-        if self.runner.compiles:
-            self._compiled_before_measuring = self.runner.compiles.count()
+            yield warm.run
+        warm.over()
         if self.runner.captured is not None and not self.runner.captured.graphs:
             raise ModeFailureError(self.runner.captured.never_steady())
 
@@ -500,55 +477,6 @@ class Recorder:
         return marked
 
     # --- sections ------------------------------------------------------------------------------
-
-    def compile_section(self) -> dict[str, Any] | None:
-        """What the compiler did, or None where nothing compiled."""
-        compiles = self.runner.compiles
-        if compiles is None:
-            if dynamo_frames() == 0:
-                return None
-            return {"requested": False, "frames": dynamo_frames()}
-        section = compiles.section()
-        idle = self.step - self._idle_since
-        steady = idle >= IDLE_STEPS
-        measured = compiles.count() - self._compiled_before_measuring
-        note = None
-        section["cache"]["autotune_seconds"] = compiles.autotune_seconds()
-        if not steady:
-            guards = [item["guard"] for item in section["recompiles"]]
-            note = f"the recompile counter never stood still in {self.step} warm-up steps" + (
-                f"; last failed guard: {guards[-1]}" if guards else ""
-            )
-        return {
-            "requested": True,
-            **section,
-            "first_call_ns": self._warm_history[0]["host_ns"] if self._warm_history else None,
-            "warmup": self._warm_history,
-            "steady": steady,
-            "steady_after": self._idle_since if steady else None,
-            "recompiles_while_measured": measured,
-            "note": note,
-        }
-
-    def startup_section(self) -> dict[str, Any] | None:
-        """From the first call to the last one that compiled or captured anything."""
-        history = self._warm_history
-        if not history:
-            return None
-        last = max(
-            (n for n, entry in enumerate(history) if entry["compiles"] or entry["captures"]),
-            default=0,
-        )
-        compiles = self.runner.compiles
-        return {
-            "ready_ns": sum(entry["host_ns"] for entry in history[: last + 1]),
-            "ready_after_calls": last + 1,
-            "first_call_ns": history[0]["host_ns"],
-            "compile_seconds": round(compiles.seconds(), 3) if compiles else None,
-            "autotune_seconds": compiles.autotune_seconds() if compiles else None,
-            "capture_ns": self.runner.capture_ns(),
-            "cache": compiles.cache.section()["start"] if compiles else None,
-        }
 
     def bucket_section(self, view: View) -> dict[str, Any] | None:
         """Buckets and what padding to them wastes, None where there are none."""

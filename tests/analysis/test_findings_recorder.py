@@ -85,9 +85,16 @@ def test_graphs_recorded_again() -> None:
     assert "12 graphs were recorded for 3 captured parts, 9 of them again." in found.text
 
 
+def test_a_graph_recorded_while_steps_were_measured() -> None:
+    trees = {"recordings": 4, "recordings_while_measured": 1, "rerecordings": 0, "partitions": 3}
+    found = the(analysed(cudagraph_trees=trees), "GT407")
+    assert "1 of them while steps were measured: those were not steady." in found.text
+
+
 @pytest.mark.parametrize(
     ("trees", "seen"),
     [
+        ({"recordings": 3, "recordings_while_measured": 0, "partitions": 3}, False),
         ({"recordings": 3, "rerecordings": 0, "partitions": 3}, False),
         ({"recordings": 40, "rerecordings": None, "partitions": 3}, True),
         ({"recordings": 2, "rerecordings": None, "partitions": None}, False),

@@ -60,11 +60,14 @@ def recorded_again(view: View) -> Iterator[Claim]:
     recordings = manifest.integer("cudagraph_trees", "recordings") or 0
     again = manifest.integer("cudagraph_trees", "rerecordings") or 0
     parts = max(manifest.integer("cudagraph_trees", "partitions") or 1, 1)
-    if not again and recordings <= MANY_RECORDINGS * parts:
+    late = manifest.integer("cudagraph_trees", "recordings_while_measured") or 0
+    if not again and not late and recordings <= MANY_RECORDINGS * parts:
         return
     text = f"{units.count(recordings)} graphs were recorded"
     text += f" for {units.count(parts)} captured parts" if parts > 1 else ""
     text += f", {units.count(again)} of them again." if again else "."
+    if late:
+        text += f" {units.count(late)} of them while steps were measured: those were not steady."
     moving = manifest.integer("cudagraph_trees", "non_static_inputs")
     if moving:
         text += f" {units.count(moving)} inputs are copied in before each replay."
