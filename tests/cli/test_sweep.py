@@ -93,7 +93,8 @@ def test_the_table_has_every_mode_at_every_point(sweep: Path, capsys: Out) -> No
     assert failed.split()[:3] == ["batch", "64", "failed"]
     assert "batch-64/piecewise: out of memory" in out
     assert "Triton template 2, cuBLAS 1" in out
-    assert max(len(line) for line in lines if "Triton" not in line) <= 80
+    told = [line for line in lines if "Triton" not in line and not line.startswith("next:")]
+    assert max(len(line) for line in told) <= 80
 
 
 def test_figures_are_those_of_the_point_alone(sweep: Path) -> None:
