@@ -227,6 +227,14 @@ def test_recompiles_outside_the_profiled_steps() -> None:
     )
 
 
+@pytest.mark.parametrize(("late", "told"), [(0, False), (1, True)])
+def test_a_graph_for_each_bucket_is_no_recompile_too_many(late: int, told: bool) -> None:
+    one = {"guard": "n == 128", "function": "forward", "phase": "warm-up", "seconds": 2.5}
+    counts = {"recompiles": [one], "recompile_count": 1, "recompiles_while_measured": late}
+    run = manifest(compile=counts, buckets={"sizes": [128, 512], "this": 512})
+    assert ("GT305" in ids(loop(compiling(), period=100_000, manifest=run))) is told
+
+
 def guarded(dur: int):
     def draw(at: int, corr: int, step: int) -> list[Event]:
         check = op("TorchDynamo Cache Lookup", at=at + 60_000, dur=dur)
