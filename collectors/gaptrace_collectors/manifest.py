@@ -163,6 +163,9 @@ def redact(manifest: dict[str, Any], target: Target) -> dict[str, Any]:
     script["path"] = os.path.basename(script["path"]) if script["path"] else None
     script["python"] = [os.path.basename(script["python"][0])]
     clean["versions"]["platform"] = None
+    cache = (clean.get("compile") or {}).get("cache")
+    if cache and cache["dir"]:
+        cache["dir"] = os.path.basename(cache["dir"])
     return clean
 
 

@@ -188,7 +188,7 @@ def parse(argv: list[str]) -> Request:
     )
     own, command = split_command(argv, valued)
     args = parser.parse_args(own)
-    modes = tuple(word.strip() for word in args.modes.split(",") if word.strip())
+    modes = tuple(dict.fromkeys(word.strip() for word in args.modes.split(",") if word.strip()))
     for mode in modes:
         if mode not in ALL_MODES:
             raise UsageError(f"unknown mode {mode!r}; there are {', '.join(ALL_MODES)}")

@@ -48,6 +48,7 @@ class _State:
     exit_code: int = 0
     cells: list[dict[str, Any]] = field(default_factory=list)
     stop: bool = False
+    complete: bool = False
 
 
 def main(argv: list[str]) -> int:
@@ -60,6 +61,10 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, _on_terminate)
     try:
         return Collection(request).run()
+    except OSError as error:
+        _say(f"error: {error}")
+        _say("hint: is the folder there, and may it be written? -o names another")
+        return FAILED
     except CollectError as error:
         _say(f"error: {error.message}")
         if error.hint:
@@ -91,6 +96,8 @@ class Collection:
         self._cache_dir = request.cache_dir and os.path.abspath(request.cache_dir)
         if request.cache_dir == CACHE_IN_RUN:
             self._cache_dir = os.path.abspath(os.path.join(self._root, CACHE_FOLDER))
+        elif self._cache_dir:
+            _must_be_writable(self._cache_dir)
 
     def run(self) -> int:
         """Record every mode and repeat; the script's exit code, or 125."""
@@ -99,9 +106,13 @@ class Collection:
             with tempfile.TemporaryDirectory(prefix="gaptrace-") as scratch:
                 self._scratch = scratch
                 self._cells()
+                self._state.complete = not self._state.stop
+        except KeyboardInterrupt:
+            self._state.exit_code = INTERRUPTED
+            raise
         finally:
             self._settle(aside)
-        self._summary()
+            self._summary()
         return self._state.exit_code
 
     # --- folders -------------------------------------------------------------------------------
@@ -117,6 +128,11 @@ class Collection:
         aside = os.path.join(self._request.out, f".{self._request.name}.replaced")
         shutil.rmtree(aside, ignore_errors=True)
         os.replace(self._root, aside)
+        kept = os.path.join(aside, CACHE_FOLDER)
+        if self._request.cache_dir == CACHE_IN_RUN and os.path.isdir(kept):
+            # The recordings are replaced; what was compiled for them is still true.
+            os.makedirs(self._root)
+            os.replace(kept, os.path.join(self._root, CACHE_FOLDER))
         return aside
 
     def _settle(self, aside: str | None) -> None:
@@ -134,6 +150,8 @@ class Collection:
             if aside:
                 shutil.rmtree(aside, ignore_errors=True)
             return
+        if aside and os.path.isdir(os.path.join(self._root, CACHE_FOLDER)):
+            os.replace(os.path.join(self._root, CACHE_FOLDER), os.path.join(aside, CACHE_FOLDER))
         if os.path.isdir(self._root) and not os.listdir(self._root):
             os.rmdir(self._root)
         if aside:
@@ -155,6 +173,7 @@ class Collection:
                 "buckets": list(self._options.buckets),
                 "cells": self._state.cells,
                 "exit_code": self._state.exit_code,
+                "complete": self._state.complete,
                 "decode_steps_available": self._state.available,
             },
         )
@@ -268,8 +287,10 @@ class Collection:
         reason = failure["reason"] if failure else None
         path = os.path.relpath(final, self._root).replace(os.sep, "/")
         self._note(mode, repeat, point, status, path, code, reason)
-        if reason:
-            _say(f"  {mode}: {reason}")
+        note = (run.get("piecewise") or {}).get("note")
+        for text in (reason, note):
+            if text:
+                _say(f"  {mode}: {text}")
         if code and not self._state.exit_code:
             self._state.exit_code = code
         if status == "script_failed":
@@ -332,7 +353,8 @@ class Collection:
     # --- what the person sees ------------------------------------------------------------------
 
     def _summary(self) -> None:
-        rows = []
+        rows: list[str] = []
+        run: dict[str, Any] = {}
         wide = max((len(cell["path"] or "") for cell in self._state.cells), default=0) + 2
         for cell in self._state.cells:
             if not cell["path"]:
@@ -351,8 +373,28 @@ class Collection:
         for row in rows:
             sys.stderr.write(row + "\n")
         _say(f"Wrote {self._root}")
+        good = [cell for cell in self._state.cells if cell["status"] == "ok"]
+        if not good:
+            return
         _say(f"next: gaptrace analyze {self._root}")
-        _say(f"next: gaptrace compare {self._root}")
+        points = {cell["path"].rsplit("/", 2)[0] for cell in good if cell["point"]}
+        accelerated = run.get("device", {}).get("type") != "cpu"
+        for one in sorted(points)[:1] or [""]:
+            inside = [cell for cell in good if cell["path"].startswith(one)]
+            if accelerated and len({cell["mode"] for cell in inside}) > 1:
+                _say(f"next: gaptrace compare {os.path.join(self._root, one).rstrip(os.sep)}")
+
+
+def _must_be_writable(folder: str) -> None:
+    """Raise CollectError where Inductor could not keep its cache there."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise CollectError(
+            f"--cache-dir {folder} cannot be made: {error.strerror}", "name a folder of your own"
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise CollectError(f"--cache-dir {folder} cannot be written", "name a folder of your own")
 
 
 def _environment(cache_dir: str | None) -> dict[str, str]:

@@ -124,8 +124,8 @@ def no_gates_on(sweeps: Sequence[str], values: Mapping[str, Any]) -> None:
     if values["fail_on"]:
         raise OptionError(
             f"--fail-on does not apply to {sweeps[0]}: a sweep has a figure for each of its points",
-            f"gate one point: gaptrace analyze {sweeps[0].rstrip('/')}/POINT --fail-on "
-            f"{values['fail_on'][0]}",
+            f"gate one point: gaptrace analyze {sweeps[0].rstrip('/')}/POINT --fail-on LIMIT, or "
+            f"gaptrace compare BASE {sweeps[0].rstrip('/')}/POINT --fail-on LIMIT",
         )
     if analyze_gates(values):
         click.echo("gaptrace: the gates in pyproject.toml are not applied to sweeps", err=True)
@@ -160,7 +160,7 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
     """Judge the gates of `gaptrace analyze` and tell GitHub if asked to; the exit code.
 
     The last thing a command does: `values` are its keyword arguments, `results` what it analysed.
-    1 where a gate tripped; 2 where every trace is refused, or `--strict` and not every trace is ok
+    1 where a gate tripped; 2 where nothing was measured or every trace is refused, or `--strict` and not every trace is ok
     or a gate could not be judged.
     """
     from gaptrace.analysis.sweep import SweepAnalysis
@@ -186,7 +186,7 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
     strict = values["strict"] and (verdicts != {"ok"} or unjudged(gates))
     if strict:
         click.echo("gaptrace: --strict: not every trace is ok and every gate judged", err=True)
-    return 2 if verdicts == {"refused"} or strict else 0
+    return 2 if verdicts <= {"refused"} or strict else 0
 
 
 def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]:

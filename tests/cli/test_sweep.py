@@ -86,7 +86,7 @@ def test_the_table_has_every_mode_at_every_point(sweep: Path, capsys: Out) -> No
     assert modes == 2 * list(read_run_folder(sweep / "batch-1").modes)
     eager = lines[lines.index("eager") + 2]
     assert eager.split("  ", 2)[1].strip() == "batch 8"
-    assert re.search(r"1 852 +4 320 µs +\d+ % +125 +126 +0\.50 +0\.50$", eager)
+    assert re.search(r"1 852 +4 320 µs +\d+ % +125 +126 +no cache +0\.50$", eager)
     compiled = lines[lines.index("compiled") + 1]
     assert compiled.endswith("20.0     3.00")
     failed = lines[lines.index("piecewise") + 3]
@@ -212,7 +212,7 @@ def test_one_point_is_a_sweep_too(tmp_path: Path, capsys: Out) -> None:
 
 def test_a_sweep_in_which_nothing_ran(tmp_path: Path, capsys: Out) -> None:
     none = make_sweep(tmp_path, batches=(8,), modes=("eager",), repeats=1, failed="eager")
-    assert main(["analyze", str(none)]) == 0
+    assert main(["analyze", str(none)]) == 2
     assert "no mode of this sweep could be measured" in capsys.readouterr().out
     assert main(["analyze", str(none), "-o", str(tmp_path / "x.svg")]) == 2
     assert "nothing to draw" in capsys.readouterr().err

@@ -103,6 +103,30 @@ def test_sizes_that_make_no_sense_are_refused(bench, words):
     assert "error: --" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--cache-dir", "-o"])
+def test_a_folder_that_cannot_be_made_is_nobody_elses_fault(bench, tmp_path, option):
+    (tmp_path / "file").write_text("")
+    words = ("--modes", "eager", *QUICK, option, tmp_path / "file" / "x")
+    done = bench.collect(*words, bench.script(BUILD))
+    assert done.code == 125
+    assert "Traceback" not in done.stderr
+    assert "gaptrace: error:" in done.stderr
+    assert "gaptrace: hint:" in done.stderr
+
+
+def test_what_comes_next_is_what_works_here(bench):
+    words = ("--modes", "eager,eager", "--batch", "1,2", *QUICK)
+    done = bench.collect(*words, bench.script(BUILD))
+    assert done.code == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if "next:" in line] == [
+        f"gaptrace: next: gaptrace analyze {done.root}"
+    ]  # one mode, and on a CPU there is nothing to compare
+    index = json.loads((done.root / "collect.json").read_text())
+    assert index["modes"] == ["eager"]
+    assert index["complete"] is True
+    assert [cell["path"] for cell in index["cells"]] == ["batch-1/eager/1", "batch-2/eager/1"]
+
+
 def test_a_shipped_cache_starts_warm_and_builds_nothing(bench, tmp_path):
     words = ("--modes", "compiled", "--repeats", "2", *QUICK[2:])
     script = bench.script(BUILD)
@@ -115,6 +139,13 @@ def test_a_shipped_cache_starts_warm_and_builds_nothing(bench, tmp_path):
     assert again["startup"]["cache"] == "warm"
     own = made.root / "inductor_cache"
     assert cold["compile"]["cache"]["dir"] == str(own)
+    # The recordings are replaced, the cache in their folder is not.
+    once = ("--modes", "compiled", *QUICK, "--force", "--redact")
+    forced = bench.collect(*once, "--cache-dir", "run", script, name="made")
+    assert forced.code == 0, forced.stderr
+    assert forced.run("compiled")["startup"]["cache"] == "warm"
+    assert forced.run("compiled")["compile"]["cache"]["dir"] == "inductor_cache"
+    assert not (forced.root / "compiled" / "2").exists()
     shipped = tmp_path / "elsewhere"
     shutil.move(own, shipped)
     there = bench.collect(*words, "--cache-dir", shipped, script, name="there")
