@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis, step_ns
+from gaptrace.analysis.run import RunAnalysis, host_dispatch, step_ns
 from gaptrace.analysis.saved import SavedRun
 
 SPARK_POINTS = 60
@@ -21,9 +21,9 @@ class Row:
     """One recording in the list. Figures are those of the analysis; None is unknown or withheld.
 
     key: the mode within a run folder, empty for a bare trace. repeats: recordings of this mode.
-    idle_share: unprofiled where the run measured it. step_ns, host_dispatch_ns: per step and per
-    token. spark: step times in ns, at most 60, each the longest of its neighbours. note: why there
-    are no figures.
+    idle_share, host_dispatch_ns: unprofiled where the run measured them (host_source). step_ns,
+    host_dispatch_ns: per step and per token. spark: step times in ns, at most 60, each the longest
+    of its neighbours. note: why there are no figures.
     """
 
     key: str
@@ -37,6 +37,7 @@ class Row:
     kernels: float | None = None
     launches: float | None = None
     host_dispatch_ns: float | None = None
+    host_source: str = ""
     binding: str | None = None
     launch_ceiling: float | None = None
     bandwidth_ceiling: float | None = None
@@ -75,6 +76,7 @@ def rows_of(result: Analysis | RunAnalysis | SavedRun, name: str, modified_ns: i
 def _row(key: str, name: str, analysis: Analysis, repeats: int, modified_ns: int) -> Row:
     head, source, limits = analysis.headline, analysis.source, analysis.ceilings
     share = head.unprofiled_idle_share
+    host, host_source = host_dispatch(analysis)
     return Row(
         key=key,
         name=name,
@@ -86,7 +88,8 @@ def _row(key: str, name: str, analysis: Analysis, repeats: int, modified_ns: int
         idle_share=head.idle_share if share is None else share,
         kernels=head.per_token["kernels"].median,
         launches=head.per_token["launches"].median,
-        host_dispatch_ns=head.per_token["host_dispatch_ns"].median,
+        host_dispatch_ns=None if host is None else host / (head.tokens_per_step or 1),
+        host_source=host_source,
         binding=limits.binding,
         launch_ceiling=limits.launch_tokens_per_s,
         bandwidth_ceiling=limits.bandwidth_tokens_per_s,

@@ -45,7 +45,7 @@ def columns() -> list[Column]:
         Column("idle", "idle", "number", 72, tip=said.get("idle", "")),
         Column("kernels", "kernels/tok", "number", 116, tip=said.get("kernels-per-token", "")),
         Column("launches", "launches/tok", "number", 124, tip=said.get("launches-per-token", "")),
-        Column("host", "host/tok, ms", "number", 120, tip=said.get("host-dispatch", "")),
+        Column("host", "host/tok, ms", "number", 152, tip=said.get("host-dispatch", "")),
         Column("binding", "binds", "text", 100, tip=said.get("binding-ceiling", "")),
         Column("spark", "step times", "spark", 120),
         Column("mode", "mode", "text", 134),
@@ -79,7 +79,7 @@ def _recorded(found: Recording) -> dict[str, Any]:
         "idle": (share, units.share(share, 1)),
         "kernels": counted(row.kernels),
         "launches": counted(row.launches),
-        "host": (row.host_dispatch_ns, _ms(row.host_dispatch_ns)),
+        "host": (row.host_dispatch_ns, host_words(row)),
         "binding": row.binding or "",
         "spark": list(row.spark),
         "mode": row.mode or "",
@@ -88,6 +88,16 @@ def _recorded(found: Recording) -> dict[str, Any]:
         "date": row.date,
         "sentence": row.sentence or row.note,
     }
+
+
+def host_words(row: Row) -> str:
+    """Host dispatch in ms, saying where it is not unprofiled."""
+    text = _ms(row.host_dispatch_ns)
+    if row.host_dispatch_ns is None:
+        return text
+    if row.host_source == "as profiled":
+        return f"{text} as profiled"
+    return f"≤ {text}" if row.host_source.endswith("upper bound") else text
 
 
 def _pending(library: Library, entry: Entry) -> dict[str, Any]:

@@ -188,11 +188,14 @@ def _ceilings(
         dispatch, source = head.rate.issue_ns, "unprofiled issue time"
     if quality.withholds("ceilings", "host_dispatch"):
         dispatch = head.rate.issue_ns
-    step = head.rate.unprofiled_step_ns
-    if step is not None and dispatch is not None and dispatch > step:
-        # A step cannot be shorter than its own dispatch: host speed differed between the two
-        # measurements (or profiling slowed one), and the step is the tighter bound.
-        dispatch, source = step, "unprofiled step, its upper bound"
+    # Neither a step nor the host's period can be shorter than the step's dispatch: host speed
+    # differed between the measurements (or profiling slowed one), and the lower is the tighter.
+    for bound, name in (
+        (head.rate.unprofiled_step_ns, "step"),
+        (manifest.host_period_ns, "host period"),
+    ):
+        if bound and dispatch is not None and dispatch > bound:
+            dispatch, source = bound, f"unprofiled {name}, its upper bound"
     hidden = quality.withholds("ceilings")
     moved = step_bytes(trace, None if hidden else steps, products, options, manifest)
     if peak and _partial(moved, kernels.busy_ns_by_class.get("gemm", 0.0), peak, head):
@@ -205,7 +208,16 @@ def _ceilings(
         moved=moved,
         peak_bandwidth=peak,
         peak_source=peak_source,
+        busy_share=_busy_share(head),
+        busy_ns=head.steps["busy_ns"].median,
     )
+
+
+def _busy_share(head: Headline) -> float | None:
+    """Share of the step for which the GPU is busy: unprofiled where known, else as profiled."""
+    idle = head.unprofiled_idle_share
+    idle = head.idle_share if idle is None or idle < 0 else idle
+    return None if idle is None else 1 - idle
 
 
 # Where reading the weights that shapes show takes less than this share of the time in matrix

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gaptrace import units
 from gaptrace.analysis.gemm import Products
 from gaptrace.analysis.options import Options
 from gaptrace.analysis.runinfo import Manifest
@@ -45,7 +46,8 @@ class Ceilings:
     host_dispatch_ns and its source: what the launch ceiling was computed from. binding: `launch`
     or `bandwidth`, the smaller. distance: measured rate / binding ceiling. handover_bits: bits
     per weight at which both are equal; above it the step is bandwidth-bound. bits: bits per
-    weight now.
+    weight now. busy_share: share of the step for which the GPU is busy, unprofiled where known.
+    paced_by: see `pacing`; a ceiling can be the lower one and yet not be what the step waits for.
     """
 
     launch_tokens_per_s: float | None
@@ -59,6 +61,42 @@ class Ceilings:
     step_bytes: StepBytes
     peak_bandwidth: float | None
     peak_source: str | None
+    busy_share: float | None = None
+    paced_by: str | None = None
+
+    @property
+    def pacing_words(self) -> str:
+        """What paces the step, where that is not the binding ceiling; else empty."""
+        share = self.busy_share
+        if share is None or (self.binding, self.paced_by) not in PACED_OTHERWISE:
+            return ""
+        if self.paced_by == "gpu":
+            return f"but the GPU's own work paces this step (busy {units.share(share, 1)})"
+        return f"but the host paces this step (GPU idle {units.share(1 - share, 1)})"
+
+
+# The binding ceiling is of the one, and the other is what the step waits for.
+PACERS = {"gpu": "GPU", "host": "host"}
+PACED_OTHERWISE = (("launch", "gpu"), ("bandwidth", "host"))
+# A GPU that idles for less than this share of the step has no room left for a faster host ...
+GPU_PACED_IDLE = 0.15
+# ... unless the host needs nearly as long as the GPU: two measured times this close are equal.
+ALIKE = 0.9
+
+
+def pacing(
+    busy_share: float | None, busy_ns: float | None, host_dispatch_ns: float | None
+) -> str | None:
+    """What the step waits for: `gpu`, `host`, or None where unknown or neither clearly.
+
+    `gpu`: it idles for less than 15 % of the step, and host dispatch is clearly below its busy
+    time. `host`: the GPU idles for longer, and host dispatch is at least its busy time.
+    """
+    if busy_share is None or busy_ns is None or host_dispatch_ns is None:
+        return None
+    if 1 - busy_share < GPU_PACED_IDLE:
+        return "gpu" if host_dispatch_ns < ALIKE * busy_ns else None
+    return "host" if host_dispatch_ns >= busy_ns else None
 
 
 def weights_from_shapes(trace: Trace, steps: Steps, products: Products) -> tuple[int, float] | None:
@@ -91,27 +129,26 @@ def step_bytes(
     options: Options,
     manifest: Manifest,
 ) -> StepBytes:
-    """What one step must read, from the manifest, else the options, else the shapes."""
+    """What one step must read: from the options, else the manifest, else the shapes."""
     from_shapes = weights_from_shapes(trace, steps, products) if steps is not None else None
     weights = from_shapes[1] if from_shapes else None
-    if manifest.weight_bytes is not None:
-        weight_bytes: int | None = manifest.weight_bytes
-        source: str | None = "run manifest"
-        assert weight_bytes is not None
-        if manifest.bits_per_weight:
-            weights = weight_bytes * 8 / manifest.bits_per_weight
-    elif options.weight_bytes is not None:
+    weight_bytes: int | None = None
+    source: str | None = None
+    if options.weight_bytes is not None:
         weight_bytes, source = options.weight_bytes, "--weight-bytes"
+    elif manifest.weight_bytes is not None:
+        weight_bytes, source = manifest.weight_bytes, "run manifest"
     elif from_shapes:
         weight_bytes, source = from_shapes[0], FROM_SHAPES
-    else:
-        weight_bytes, source = None, None
-    if weights is None and weight_bytes is not None:
-        weights = weight_bytes / 2  # 16 bits a weight, unless something says otherwise
-    if manifest.kv_bytes is not None:
-        return StepBytes(weight_bytes, weights, source, manifest.kv_bytes, "run manifest")
+    if weight_bytes is not None and source != FROM_SHAPES:
+        if manifest.weight_bytes is not None and manifest.bits_per_weight:
+            weights = weight_bytes * 8 / manifest.bits_per_weight
+        elif weights is None:
+            weights = weight_bytes / 2  # 16 bits a weight, unless something says otherwise
     if options.kv_bytes is not None:
         return StepBytes(weight_bytes, weights, source, options.kv_bytes, "--kv-bytes")
+    if manifest.kv_bytes is not None:
+        return StepBytes(weight_bytes, weights, source, manifest.kv_bytes, "run manifest")
     return StepBytes(weight_bytes, weights, source, None, "weights only")
 
 
@@ -124,8 +161,10 @@ def ceilings(
     moved: StepBytes,
     peak_bandwidth: float | None,
     peak_source: str | None,
+    busy_share: float | None = None,
+    busy_ns: float | None = None,
 ) -> Ceilings:
-    """Both ceilings of a step that makes `tokens` tokens, and the hand-over between them."""
+    """Both ceilings of a step that makes `tokens` tokens, the hand-over, and what paces it."""
     launch = tokens * NS / host_dispatch_ns if host_dispatch_ns else None
     total = moved.weight_bytes + (moved.kv_bytes or 0) if moved.weight_bytes else None
     bandwidth = tokens * peak_bandwidth / total if total and peak_bandwidth else None
@@ -150,6 +189,8 @@ def ceilings(
         step_bytes=moved,
         peak_bandwidth=peak_bandwidth,
         peak_source=peak_source,
+        busy_share=busy_share,
+        paced_by=pacing(busy_share, busy_ns, host_dispatch_ns),
     )
 
 
@@ -167,12 +208,17 @@ def peak_bandwidth(
     return None, None
 
 
+# Identical work differs by more than this between two recordings.
+SAME_STEP = 0.01
+
+
 @dataclass(frozen=True)
 class WhatIf:
     """A step under one change: its time in ns, tokens per second, and the ceiling that then binds.
 
     binding: `launch` or `bandwidth`, the smaller ceiling after the change; None where one of them
-    is unknown.
+    is unknown. paced_by: `gpu` or `host`, the slower of the two in the model after the change.
+    changes: whether the step becomes shorter or longer by 1 % or more.
     """
 
     id: str
@@ -180,6 +226,21 @@ class WhatIf:
     step_ns: float
     tokens_per_s: float
     binding: str | None
+    paced_by: str
+    changes: bool
+
+    @property
+    def binds(self) -> str:
+        """What binds after the change, in words for a table's cell.
+
+        A ceiling that has moved says nothing where the step stays as it is, and the lower ceiling
+        is not what paces the step where the slower side is the other one.
+        """
+        if self.binding is None or not self.changes:
+            return units.MISSING if self.binding is None else "no change"
+        if (self.binding, self.paced_by) in PACED_OTHERWISE:
+            return f"{self.binding}, {PACERS[self.paced_by]} paces"
+        return self.binding
 
 
 @dataclass(frozen=True)
@@ -260,4 +321,12 @@ class StepModel:
         moved = self.bytes_ns if bytes_ns is None else bytes_ns
         step = max(host, busy) + (self.rest_ns if rest_ns is None else rest_ns)
         binding = None if moved is None else "launch" if host > moved else "bandwidth"
-        return WhatIf(name, title, step, self.tokens * NS / step if step else 0.0, binding)
+        return WhatIf(
+            name,
+            title,
+            step,
+            self.tokens * NS / step if step else 0.0,
+            binding,
+            paced_by="host" if host > busy else "gpu",
+            changes=abs(step - self.step_ns) >= SAME_STEP * self.step_ns,
+        )

@@ -76,6 +76,22 @@ class Headline:
         idle, step = self.rate.unprofiled_idle_ns, self.rate.unprofiled_step_ns
         return idle / step if idle is not None and step else None
 
+    @property
+    def unprofiled_idle_per_token(self) -> float | None:
+        """Unprofiled idle per token in ns, at least 0."""
+        idle = self.rate.unprofiled_idle_ns
+        return None if idle is None else max(idle / (self.tokens_per_step or 1), 0.0)
+
+    @property
+    def unprofiled_late_per_token(self) -> float | None:
+        """The most unprofiled idle per token that a late host can have caused, in ns.
+
+        Unprofiled idle less the idle between graph nodes as profiled, which profiling does not
+        change; at least 0.
+        """
+        idle = self.unprofiled_idle_per_token
+        return None if idle is None else max(idle - (self.idle_by_cause_ns["graph_node"] or 0), 0.0)
+
 
 def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headline:
     """The headline of a device's steps; every figure that `quality` withholds is None."""

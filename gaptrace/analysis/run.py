@@ -97,6 +97,18 @@ def step_ns(analysis: Analysis) -> int | None:
     return None if median is None else int(median)
 
 
+def host_dispatch(analysis: Analysis) -> tuple[float | None, str]:
+    """Host dispatch of a step in ns and how it is known: what the launch ceiling stands on.
+
+    Unprofiled where the run timed it; else, and where the ceilings are withheld, the median of the
+    profiled steps, `as profiled`. None where it was withheld.
+    """
+    limits = analysis.ceilings
+    if limits.host_dispatch_ns is not None:
+        return limits.host_dispatch_ns, limits.host_dispatch_source
+    return analysis.headline.steps["host_dispatch_ns"].median, "as profiled"
+
+
 @dataclass(frozen=True)
 class Cell:
     """What `analyze_run` needs of one cell: its names, its manifest, and how to get its trace."""

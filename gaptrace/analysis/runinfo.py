@@ -75,6 +75,11 @@ class Manifest:
         return self.integer("unprofiled", "median_ns")
 
     @property
+    def host_period_ns(self) -> int | None:
+        """Median unprofiled host time from step to step before profiling, in ns."""
+        return self.integer("unprofiled", "before", "host_median_ns")
+
+    @property
     def issue_ns(self) -> int | None:
         """Unprofiled host dispatch: entering a step to its return, queue drained first, in ns."""
         return self.integer("issue_ns")

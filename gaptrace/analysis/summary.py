@@ -82,6 +82,7 @@ def summary(analysis: Analysis) -> dict[str, Any]:
                 "step_ns": _number(item.step_ns),
                 "tokens_per_s": _number(item.tokens_per_s),
                 "binding": item.binding,
+                "paced_by": item.paced_by,
             }
             for item in analysis.what_ifs
         ],
@@ -162,6 +163,7 @@ def _ceilings(analysis: Analysis) -> dict[str, Any]:
         "launch_tokens_per_s": _number(c.launch_tokens_per_s),
         "bandwidth_tokens_per_s": _number(c.bandwidth_tokens_per_s),
         "binding": c.binding,
+        "paced_by": c.paced_by,
         "distance": _number(c.distance),
         "handover_bits_per_weight": _number(c.handover_bits),
         "bits_per_weight": _number(c.bits),

@@ -160,8 +160,8 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
     """Judge the gates of `gaptrace analyze` and tell GitHub if asked to; the exit code.
 
     The last thing a command does: `values` are its keyword arguments, `results` what it analysed.
-    1 where a gate tripped; 2 where nothing was measured or every trace is refused, or `--strict` and not every trace is ok
-    or a gate could not be judged.
+    1 where a gate tripped; 2 where nothing was measured or every trace is refused, or `--strict`
+    and not every trace is ok or a gate could not be judged.
     """
     from gaptrace.analysis.sweep import SweepAnalysis
 

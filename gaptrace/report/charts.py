@@ -156,6 +156,11 @@ def token_rows(analysis: Analysis) -> list[BarRow]:
     return rows
 
 
+# Room for the label of a ceiling, in percent of the width: 190 px of a page 900 px wide, with its
+# navigation beside it, and some to spare.
+LABEL = 36
+
+
 def ceilings_chart(analysis: Analysis) -> Markup | None:
     """Both ceilings and the measured rate on one logarithmic axis of tokens per second."""
     c, rate = analysis.ceilings, analysis.headline.rate.tokens_per_s
@@ -191,15 +196,16 @@ def ceilings_chart(analysis: Analysis) -> Markup | None:
                     element("line", x1=tick, x2=tick, y1=axis, y2=axis + 4, class_="axis"),
                     element("text", units.digits(value), x=tick, y=axis + 18, class_="soft mid"),
                 ]
-    placed: list[float] = []
+    placed: list[tuple[float, float]] = []
     for word, value in sorted(known, key=lambda item: item[1]):
         x = at(value)
         place = f"{number(x)}%"
         shapes.append(element("line", x1=place, x2=place, y1=16, y2=axis, class_="ceiling"))
         right = x > 62
-        close = any(abs(x - other) < 26 for other in placed)
+        span = (x - LABEL, x) if right else (x, x + LABEL)
+        close = any(span[0] < end and begin < span[1] for begin, end in placed)
         y = 12 if not close else 26
-        placed.append(x)
+        placed.append(span)
         shapes.append(
             element(
                 "text", f"{word} {units.rate(value)}", x=f"{number(x + (-0.6 if right else 0.6))}%",

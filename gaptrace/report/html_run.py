@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gaptrace import units
 from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis, step_ns
+from gaptrace.analysis.run import RunAnalysis, host_dispatch, step_ns
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.html import (
     Body,
@@ -26,9 +26,13 @@ from gaptrace.report.page import page
 from gaptrace.report.piece_section import run_part_sections
 from gaptrace.report.predict_cells import run_predictions
 from gaptrace.report.privacy import Privacy
+from gaptrace.report.run_parts import host_words
 from gaptrace.report.tables import Cell, Number, counted, data_table, timed
 from gaptrace.report.terms import Terms
 from gaptrace.report.views import Budget
+
+# The sections before and after the table of all recordings.
+Front = tuple[Callable[[Context], list[Section]], Callable[[Context], list[Section]]]
 
 
 @dataclass(frozen=True)
@@ -52,16 +56,18 @@ def render_run_html(
     entries = [_entry(run, mode) for mode in run.modes]
     cells = run_cells(run, run_predictions(run))
 
-    def body(context: Context) -> list[Section]:
-        found = run_part_sections(run, context)
+    def square(context: Context) -> list[Section]:
         if cells is None:
-            return found
-        square = section(context, "modes", "What would help", element("p", SAID), matrix(cells))
-        return [square, *found]
+            return []
+        said = element("p", SAID)
+        return [section(context, "modes", "What would help", said, matrix(cells))]
+
+    def parts(context: Context) -> list[Section]:
+        return run_part_sections(run, context)
 
     name = shortened(run.name, 120)
     return within_cap(
-        lambda budget: _several(name, run_sentence(run), entries, body, privacy, budget)
+        lambda budget: _several(name, run_sentence(run), entries, (square, parts), privacy, budget)
     )
 
 
@@ -72,9 +78,8 @@ def render_analyses_html(analyses: Sequence[Analysis], privacy: Privacy = Privac
         for i, analysis in enumerate(analyses, start=1)
     ]
     sentence = f"{len(entries)} recordings. {analyses[0].sentence}"
-    return within_cap(
-        lambda budget: _several("gaptrace", sentence, entries, lambda _: [], privacy, budget)
-    )
+    none: Front = (lambda _: [], lambda _: [])
+    return within_cap(lambda budget: _several("gaptrace", sentence, entries, none, privacy, budget))
 
 
 def run_sentence(run: RunAnalysis) -> str:
@@ -114,7 +119,7 @@ def _several(
     name: str,
     sentence: str,
     entries: Sequence[Entry],
-    extra: Callable[[Context], list[Section]],
+    around: Front,
     privacy: Privacy,
     budget: Budget,
 ) -> str:
@@ -127,7 +132,11 @@ def _several(
         context = Context(f"{entry.key}-", shared, privacy, each)
         bodies.append((entry, analysis_body(entry.analysis, context)))
     context = Context("", shared, privacy, budget)
-    front: list[Section] = [*extra(context), _overview(entries, context)]
+    front: list[Section] = [
+        *around[0](context),
+        _overview(entries, context),
+        *around[1](context),
+    ]
     last = glossary_section(shared)
     first = next((entry.analysis for entry in recorded), None)
     parts = [
@@ -196,7 +205,7 @@ def _overview(entries: Sequence[Entry], context: Context) -> Section:
                 Number(share, units.share(share, 1)),
                 counted(head.steps["kernels"].median),
                 counted(head.steps["launches"].median),
-                timed(head.steps["host_dispatch_ns"].median, unit),
+                Number(host_dispatch(analysis)[0], host_words(analysis, unit)),
                 f"{SIGN[analysis.quality.verdict]} {analysis.quality.verdict}",
                 shortened(entry.note or head.rate.source, 300),
             ]

@@ -31,7 +31,7 @@ from gaptrace.report.matrix import (
 from gaptrace.report.overview import SIGN
 from gaptrace.report.predict_cells import run_predictions
 from gaptrace.report.privacy import Privacy
-from gaptrace.report.run_parts import run_parts
+from gaptrace.report.run_parts import host_words, run_parts
 
 KERNELS_SHOWN, GROUPS_SHOWN, EVIDENCE_SHOWN = 12, 12, 5
 # The rows of the table on top, in order; the rest is in the folded parts.
@@ -251,7 +251,7 @@ def _modes(run: RunAnalysis) -> str:
                 units.share(share, 1),
                 units.count(head.steps["kernels"].median),
                 units.count(head.steps["launches"].median),
-                units.time(head.steps["host_dispatch_ns"].median),
+                host_words(analysis),
             ]
         )
     header = ["mode", "rate", "step", "idle", "kernels", "launches", "host dispatch"]

@@ -226,9 +226,12 @@ def ceilings_section(analysis: Analysis, context: Context) -> Section | None:
         return None
     lines: list[Markup] = []
     if c.binding:
-        said: list[Markup | str] = [markup("The ", terms.link(f"{c.binding}-ceiling"), " binds")]
+        verb = " is the lower" if c.pacing_words else " binds"
+        said: list[Markup | str] = [markup("The ", terms.link(f"{c.binding}-ceiling"), verb)]
         if c.distance is not None:
             said.append(f"; the measured rate is {units.share(c.distance, 1)} of it")
+        if c.pacing_words:
+            said.append(f", {c.pacing_words}")
         if c.handover_bits is not None:
             now = f" (now {units.digits(c.bits, 2)})" if c.bits is not None else ""
             said.append(
@@ -302,7 +305,7 @@ def _what_ifs(analysis: Analysis, context: Context) -> Markup | None:
             Number(item.tokens_per_s / now, f"{units.digits(item.tokens_per_s / now)}×")
             if now
             else Number(None, units.MISSING),
-            item.binding or units.MISSING,
+            item.binds,
         ]
         for item in items
     ]

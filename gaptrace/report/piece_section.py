@@ -6,7 +6,7 @@ from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.run import RunAnalysis
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.markup import element, shortened
-from gaptrace.report.run_parts import SEAMS, piece_words, run_parts, seam_rows
+from gaptrace.report.run_parts import SEAMS, SEAMS_SAID, piece_words, run_parts, seam_rows
 from gaptrace.report.tables import Cell, Number, data_table
 
 _SIGNS = frozenset("–−+<≤")
@@ -21,9 +21,9 @@ def piece_section(analysis: Analysis, context: Context) -> Section | None:
     header = [
         terms.link("seam", SEAMS[0]),
         *SEAMS[1:3],
-        terms.link("seam-idle", f"{SEAMS[3]}, each"),
-        f"{SEAMS[4]}, each",
-        f"{SEAMS[5]}, each",
+        terms.link("seam-idle", f"{SEAMS[3]}, mean"),
+        f"{SEAMS[4]}, median",
+        f"{SEAMS[5]}, median",
     ]
     return section(
         context,
@@ -31,6 +31,7 @@ def piece_section(analysis: Analysis, context: Context) -> Section | None:
         "Pieces",
         element("p", terms.link("piece", "Pieces"), f": {piece_words(found)}."),
         data_table("seams by the work in them", header, [_cells(row) for row in seam_rows(found)]),
+        element("p", SEAMS_SAID, class_="soft"),
     )
 
 

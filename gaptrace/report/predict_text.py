@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gaptrace import units
 from gaptrace.analysis.fusion_model import Estimate
+from gaptrace.analysis.predict.constants import SEAM_PRICE_NS
 from gaptrace.analysis.predict.result import (
     MEASURED,
     PREDICTED,
@@ -175,12 +176,21 @@ def _readiness(ready: Readiness, measured: MeasuredPieces | None, ink: Ink) -> s
     if len(ready.blockers) > len(shown):
         lines.append(f"  … {len(ready.blockers) - len(shown)} more in --json")
     for plan in ready.pieces:
-        text = f"in pieces: {plan.text}; step {_range(plan.step)}, {units.time(plan.cost_ns)} more"
-        lines.append(wrapped(f"{text} than one graph", WIDTH, indent="  "))
+        text = f"in pieces: {plan.text}; step {_range(plan.step)}, at least "
+        text += f"{units.time(plan.cost_ns)} more than one graph; {_seam_price(plan.seams)}"
+        lines.append(wrapped(text, WIDTH, indent="  "))
     if measured is not None:
         lines.append(wrapped(_measured_pieces(measured), WIDTH, indent="  "))
     lines += [wrapped(f"not known: {text}", WIDTH, indent="  ") for text in ready.unknown]
     return "\n".join(lines)
+
+
+def _seam_price(seams: int) -> str:
+    """What so many seams took where they were measured: the model counts their bare minimum."""
+    low, high = (units.time(seams * ns) for ns in SEAM_PRICE_NS)
+    each = " to ".join(units.digits(ns / 1_000) for ns in SEAM_PRICE_NS)
+    word = "seam" if seams == 1 else "seams"
+    return f"{units.count(seams)} {word} at the {each} µs measured on an H200: {low} to {high}"
 
 
 def _measured_pieces(found: MeasuredPieces) -> str:

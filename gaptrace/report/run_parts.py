@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gaptrace import units
-from gaptrace.analysis.piecewise import Piecewise
-from gaptrace.analysis.run import RunAnalysis
+from gaptrace.analysis.piecewise import Piecewise, SeamKind
+from gaptrace.analysis.result import Analysis
+from gaptrace.analysis.run import RunAnalysis, host_dispatch
 from gaptrace.analysis.runinfo import Manifest
 from gaptrace.analysis.startup import mode_start, seam_prices, tuning_gain
 from gaptrace.report.sweep_text import start_words
@@ -37,6 +38,17 @@ def run_parts(run: RunAnalysis) -> list[RunPart]:
     """The parts of a run that have something to say, in the order shown."""
     found = (_starts(run), _pieces(run), _buckets(run), _tuning(run), _graph_trees(run))
     return [part for part in found if part.rows or part.lines]
+
+
+def host_words(analysis: Analysis, unit: str | None = None) -> str:
+    """Host dispatch of a step: `≤` an upper bound, and whether it is as profiled."""
+    ns, source = host_dispatch(analysis)
+    text = units.time(ns) if unit is None else units.time_value(ns, unit)
+    if ns is None:
+        return text
+    if source == "as profiled":
+        return f"{text} as profiled"
+    return f"≤ {text}" if source.endswith("upper bound") else text
 
 
 def _first(run: RunAnalysis, mode: str, *path: str) -> Any:
@@ -70,8 +82,8 @@ def piece_words(found: Piecewise) -> str:
     )
     if found.idle_ns is not None:
         text += (
-            f"; idle in the seams {units.time(found.idle_ns)} per step "
-            f"({units.share(found.share, 1)}), {units.time(found.idle_per_seam_ns)} each"
+            f"; idle in the seams, as profiled, {units.time(found.idle_ns)} per step "
+            f"({units.share(found.share, 1)}), a mean of {units.time(found.idle_per_seam_ns)} each"
         )
     if found.of != "decode steps":
         text += f". No decode step was counted: read from {found.of}"
@@ -79,16 +91,22 @@ def piece_words(found: Piecewise) -> str:
 
 
 SEAMS = ("work in the seam", "per step", "kernels", "idle", "busy", "host")
+SEAMS_SAID = (
+    "Of one seam, times as profiled; idle is the mean, the others and the kernels are medians."
+)
 
 
 def seam_rows(found: Piecewise) -> list[list[str]]:
-    """The kinds of seams as text, in the order of `SEAMS`; times of one seam."""
+    """The kinds of seams as text, in the order of `SEAMS`; times of one seam.
+
+    Idle is their mean, so that it adds up to the seam idle of the step, as the sentence's does.
+    """
     return [
         [
             ", ".join(name.removeprefix("aten::") for name in kind.work),
             units.count(kind.per_step),
             units.count(kind.kernels),
-            units.time(kind.idle_ns),
+            units.time(_mean_idle(kind)),
             units.time(kind.busy_ns),
             units.time(kind.host_ns),
         ]
@@ -96,14 +114,21 @@ def seam_rows(found: Piecewise) -> list[list[str]]:
     ]
 
 
+def _mean_idle(kind: SeamKind) -> float | None:
+    total = kind.idle_per_step_ns
+    return None if total is None or not kind.per_step else total / kind.per_step
+
+
 def _pieces(run: RunAnalysis) -> RunPart:
     part = RunPart(
         "pieces", "piece", ("mode", "replays", "seams", "kernels in them", "idle", "each", "share")
     )
+    timed = False
     for mode in run.modes:
         analysis = run.representative(mode)
         found = analysis.piecewise if analysis is not None else None
         if found is not None:
+            timed = timed or found.idle_ns is not None
             part.rows.append(
                 [
                     mode,
@@ -116,6 +141,10 @@ def _pieces(run: RunAnalysis) -> RunPart:
                 ]
             )
         part.lines.extend(_recorded_pieces(run, mode))
+    if timed:
+        part.lines.insert(
+            0, "idle, as profiled, of all seams of a step; each is their mean, share is of the step"
+        )
     for price in seam_prices(run):
         change = price.step_ns - price.whole_ns
         sign = "+" if change >= 0 else "−"

@@ -7,9 +7,14 @@ from gaptrace.analysis.predict import predict_run
 from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.run import RunAnalysis, step_ns
 from gaptrace.report.predict_text import help_section
-from gaptrace.report.run_parts import run_parts
+from gaptrace.report.run_parts import host_words, run_parts
 from gaptrace.report.terminal import Ink, table, wrapped
 from gaptrace.report.text import WIDTH
+
+PER_STEP = (
+    "kernels, launches and host dispatch per step; host unprofiled unless it says otherwise, "
+    "≤ where only an upper bound is known"
+)
 
 
 def run_report(run: RunAnalysis, *, color: bool) -> str:
@@ -74,7 +79,7 @@ def _modes(run: RunAnalysis) -> str:
             continue
         rows.append([mode, *_row(run, mode, analysis)])
     header = ["mode", "step", "tok/s", "spread", "idle", "kernels", "launches", "host", "binds"]
-    return table(header, rows)
+    return f"{table(header, rows)}\n{wrapped(PER_STEP, WIDTH, indent='  ')}"
 
 
 def _row(run: RunAnalysis, mode: str, analysis: Analysis) -> list[str]:
@@ -92,9 +97,9 @@ def _row(run: RunAnalysis, mode: str, analysis: Analysis) -> list[str]:
         units.MISSING if rate is None else units.digits(rate),
         spread,
         units.share(idle, 1),
-        units.count(head.per_token["kernels"].median),
-        units.count(head.per_token["launches"].median),
-        units.time(analysis.ceilings.host_dispatch_ns),
+        units.count(head.steps["kernels"].median),
+        units.count(head.steps["launches"].median),
+        host_words(analysis),
         analysis.ceilings.binding or units.MISSING,
     ]
 

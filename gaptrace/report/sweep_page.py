@@ -120,7 +120,7 @@ def _figures(sweep: SweepAnalysis, context: Context) -> Section:
 def _start(start: ModeStart | None, text: str, name: str) -> Number:
     """Seconds until ready, sorted by what they say; `name` is the figure of a cached mode."""
     value = None
-    if start is not None:
+    if start is not None and text[:1].isdigit():
         value = getattr(start, name) or start.partly_ns or start.uncached_ns
     return Number(value, text)
 

@@ -33,6 +33,11 @@ SHAPES = {
     "cross": "M-5 -3l2 -2l3 3l3 -3l2 2l-3 3l3 3l-2 2l-3 -3l-3 3l-2 -2l3 -3z",
     "bar": "M-5 -1.8h10v3.6h-10z",
 }
+# A ceiling with one point alone: a piece of its line, dashed or dotted, wider than any marker.
+TICKS = {
+    LAUNCH: "M-13 -.9h6v1.8h-6zM-3 -.9h6v1.8h-6zM7 -.9h6v1.8h-6z",
+    BANDWIDTH: "".join(f"M{x} -.9h1.8v1.8h-1.8z" for x in (-12.9, -6.9, -0.9, 5.1, 11.1)),
+}
 
 
 @dataclass(frozen=True)
@@ -187,7 +192,7 @@ def _positions(sweep: SweepAnalysis, along: str) -> tuple[float, ...]:
 
 
 def marker(mode: str, kind: str, x: str, y: float, said: str = "") -> Markup:
-    """The marker of a mode at a place; `x` may be a percentage."""
+    """The marker of a mode at a place, of a ceiling a tick; `x` may be a percentage."""
     look = palette.MODES.get(mode, palette.MODES["as-is"])
     css = f"mark m-{mode if mode in palette.MODES else 'as-is'}"
     return element(
@@ -195,7 +200,7 @@ def marker(mode: str, kind: str, x: str, y: float, said: str = "") -> Markup:
         element(
             "path",
             element("title", said) if said else None,
-            d=SHAPES[look.pattern],
+            d=TICKS.get(kind) or SHAPES[look.pattern],
             class_=css if kind == MEASURED else f"{css} {kind}",
         ),
         x=x,

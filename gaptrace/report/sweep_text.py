@@ -94,7 +94,7 @@ def choice_words(row: SweepRow) -> str:
 
 
 def start_words(start: ModeStart | None) -> tuple[str, str]:
-    """Seconds until ready, cold and warm; a mode without a cache has the same for both."""
+    """Seconds until ready, cold and warm; a mode without a cache has one time, said once."""
     if start is None:
         return units.MISSING, units.MISSING
 
@@ -102,7 +102,9 @@ def start_words(start: ModeStart | None) -> tuple[str, str]:
         return units.MISSING if ns is None else units.time_value(ns, "s")
 
     if start.cold_ns is None and start.warm_ns is None and start.partly_ns is None:
-        return seconds(start.uncached_ns), seconds(start.uncached_ns)
+        if start.uncached_ns is None:
+            return units.MISSING, units.MISSING
+        return "no cache", seconds(start.uncached_ns)
     warm = seconds(start.warm_ns)
     if start.warm_ns is None and start.partly_ns is not None:
         warm = f"{seconds(start.partly_ns)} partly"
@@ -148,8 +150,10 @@ def _measured_words(sweep: SweepAnalysis) -> str:
     if any(row.start is not None for row in sweep.rows):
         text += (
             " Start: until nothing compiles or is captured any more, with an empty compile cache "
-            "and with a full one."
+            "and with a full one; `no cache`: the mode compiles nothing, every start is alike."
         )
+        if any(row.padding_share is not None for row in sweep.rows):
+            text += " With buckets one start covers all lengths."
     return text
 
 

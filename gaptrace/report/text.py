@@ -14,7 +14,7 @@ from gaptrace.analysis.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.bars import Part, bar
 from gaptrace.report.predict_text import help_section
-from gaptrace.report.run_parts import SEAMS, piece_words, seam_rows
+from gaptrace.report.run_parts import SEAMS, SEAMS_SAID, piece_words, seam_rows
 from gaptrace.report.terminal import Ink, table, wrapped
 
 WIDTH = 80
@@ -172,9 +172,10 @@ def _ceilings(analysis: Analysis) -> str:
     else:
         lines.append("  bandwidth  unknown: no peak bandwidth for this GPU (--peak-bandwidth)")
     if c.binding:
-        text = f"  binding: {c.binding}"
+        text = f"  {'lower ceiling' if c.pacing_words else 'binding'}: {c.binding}"
         if c.distance is not None:
             text += f", measured at {units.share(c.distance, 1)} of it"
+        text += f"; {c.pacing_words}" if c.pacing_words else ""
         if c.handover_bits is not None:
             text += f"; hand-over at {units.digits(c.handover_bits)} bits per weight"
             if c.bits is not None:
@@ -191,7 +192,7 @@ def _what_ifs(analysis: Analysis) -> str:
             item.title,
             units.time(item.step_ns),
             units.rate(item.tokens_per_s),
-            item.binding or units.MISSING,
+            item.binds,
         ]
         for item in analysis.what_ifs
     ]
@@ -204,7 +205,8 @@ def _pieces(analysis: Analysis) -> str:
         return ""
     lines = [wrapped(f"pieces: {piece_words(found)}", WIDTH)]
     rows = [[units.middle_elided(row[0], 32), *row[1:]] for row in seam_rows(found)]
-    return "\n".join([*lines, table(list(SEAMS), rows)])
+    said = wrapped(SEAMS_SAID, WIDTH, indent="  ")
+    return "\n".join([*lines, table(list(SEAMS), rows), said])
 
 
 def _findings(analysis: Analysis, ink: Ink) -> str:

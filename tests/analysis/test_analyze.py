@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import gaptrace
+from gaptrace import units
 from gaptrace.analysis.analyze import analyze
 from gaptrace.analysis.ceilings import StepBytes, StepModel, ceilings
 from gaptrace.analysis.options import Options
@@ -273,6 +274,75 @@ def test_unprofiled_times_of_a_run_are_the_headline() -> None:
     assert c.handover_bits == pytest.approx((200_000 - 400) * 8 / 800)
 
 
+@pytest.mark.parametrize(
+    ("issue", "period", "median", "used", "source"),
+    [
+        (50, 60, 80, 50, "unprofiled issue time"),
+        (50, 45, 80, 45, "unprofiled host period, its upper bound"),
+        (90, 85, 80, 80, "unprofiled step, its upper bound"),
+        (90, 70, 80, 70, "unprofiled host period, its upper bound"),
+        (50, None, 80, 50, "unprofiled issue time"),
+    ],
+)
+def test_host_dispatch_is_no_longer_than_the_step_or_the_host_period(
+    issue: int, period: int | None, median: int, used: int, source: str
+) -> None:
+    times = {"median_ns": median, "before": {"host_median_ns": period}}
+    trace = with_manifest(trace_of(*steps(7)), unprofiled=times, issue_ns=issue)
+    found = analyze(trace)
+    assert found.headline.rate.issue_ns == issue
+    assert found.ceilings.host_dispatch_ns == used
+    assert found.ceilings.host_dispatch_source == source
+    assert found.ceilings.launch_tokens_per_s == 1e9 / used
+
+
+def test_sizes_that_are_given_win_over_the_manifest() -> None:
+    sizes = {
+        "weights_read_per_step": 1600,
+        "kv_read_per_step": 400,
+        "parameters": {"bfloat16": 1600},
+    }
+    trace = with_manifest(trace_of(*steps(7)), bytes=sizes)
+    moved = analyze(trace).ceilings.step_bytes
+    assert (moved.weight_bytes, moved.weight_source) == (1600, "run manifest")
+    assert (moved.kv_bytes, moved.kv_source) == (400, "run manifest")
+    moved = analyze(trace, Options(weight_bytes=800, kv_bytes=0)).ceilings.step_bytes
+    assert (moved.weight_bytes, moved.weight_source) == (800, "--weight-bytes")
+    assert (moved.kv_bytes, moved.kv_source) == (0, "--kv-bytes")
+    assert moved.weights == 400  # the manifest still says 16 bits a weight
+
+
+@pytest.mark.parametrize(
+    ("busy_share", "host", "paced", "words"),
+    [
+        (0.94, 50, "gpu", "but the GPU's own work paces this step (busy 94 %)"),
+        (0.94, 95, None, ""),
+        (0.60, 150, "host", ""),
+        (0.60, 50, None, ""),
+        (None, 50, None, ""),
+    ],
+)
+def test_the_lower_ceiling_need_not_be_what_paces_the_step(
+    busy_share: float | None, host: int, paced: str | None, words: str
+) -> None:
+    found = ceilings(
+        tokens=1,
+        host_dispatch_ns=host,
+        host_dispatch_source="",
+        measured_tokens_per_s=None,
+        moved=StepBytes(40, 20, "given", None, "weights only"),
+        peak_bandwidth=1e9,
+        peak_source="given",
+        busy_share=busy_share,
+        busy_ns=100,
+    )
+    assert (found.binding, found.paced_by) == ("launch", paced)
+    assert found.pacing_words == words
+    assert dataclasses.replace(found, binding="bandwidth").pacing_words == (
+        "but the host paces this step (GPU idle 40 %)" if paced == "host" else ""
+    )
+
+
 def test_weight_bytes_from_shapes_count_each_matrix_product_once() -> None:
     events: list[Event] = []
     for i in range(7):
@@ -439,6 +509,28 @@ def test_what_ifs_change_the_side_they_touch() -> None:
     found = {item.id: (item.step_ns, item.binding) for item in slow.what_ifs()}
     assert found["weights_8"] == (70, "bandwidth")
     assert found["gpu_x2"] == (60, "bandwidth")
+
+
+def test_a_change_that_moves_nothing_hands_no_ceiling_over() -> None:
+    """Host 50, GPU 100, bytes in 40: launch is the lower ceiling, and the GPU paces."""
+    model = StepModel(
+        step_ns=105,
+        host_ns=50,
+        busy_ns=100,
+        gemm_ns=80,
+        tokens=1,
+        kernels=10,
+        bits=16,
+        bytes_ns=40,
+        weights_ns=40,
+    )
+    found = {item.id: item for item in model.what_ifs()}
+    assert found["host_x2"].binding == "bandwidth"
+    assert (found["host_x2"].step_ns, found["host_x2"].binds) == (105, "no change")
+    assert (found["weights_8"].paced_by, found["weights_8"].binds) == ("gpu", "launch, GPU paces")
+    assert (found["weights_4"].paced_by, found["weights_4"].binds) == ("host", "launch")
+    unknown = dataclasses.replace(model, bytes_ns=None).what_ifs()
+    assert {item.binds for item in unknown} == {units.MISSING}
 
 
 def test_a_sync_and_backpressure_are_not_dispatch() -> None:

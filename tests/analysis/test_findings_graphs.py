@@ -46,6 +46,36 @@ def test_many_pieces() -> None:
     assert "GT401" not in the(found, "GT402").overlaps
 
 
+@pytest.mark.parametrize(
+    ("unprofiled", "left"),
+    # Busy 16,000, between the nodes 2,000; seams 16,500 and before the next step 5,500.
+    [(26_000, 8_000), (19_000, 1_000), (40_000, 22_000)],
+)
+def test_a_late_host_is_left_the_unprofiled_idle_but_not_that_between_nodes(
+    unprofiled: int, left: int
+) -> None:
+    run = manifest(unprofiled={"median_ns": unprofiled})
+    found = loop(in_pieces(4), period=40_000, manifest=run)
+    pieces = the(found, "GT401")
+    assert pieces.ceiling_ns_per_token == min(16_500, left)
+    assert the(found, "GT402").ceiling_ns_per_token == min(5_500, left)
+    assert "the GPU is idle for 16.5 µs per token" in pieces.text
+    assert ("of it are left unprofiled" in pieces.text) is (left < 16_500)
+    assert ("less the 2.00 µs between graph nodes" in pieces.text) is (left < 16_500)
+
+
+def test_no_idle_left_for_the_host_is_nothing_to_win() -> None:
+    run = manifest(unprofiled={"median_ns": 17_500})
+    found = loop(in_pieces(4), period=40_000, manifest=run)
+    assert not {"GT401", "GT402"} & set(ids(found))
+    text = the(found, "GT001").text
+    assert (
+        "The host is late for 22.0 µs per token as profiled (none of it is left unprofiled)."
+        in text
+    )
+    assert "between graph nodes, 1.50 µs/token." in found.sentence
+
+
 def test_three_pieces_are_not_many() -> None:
     assert "GT401" not in ids(loop(in_pieces(3), period=30_000))
 
@@ -203,6 +233,13 @@ def test_a_compiled_step_in_pieces() -> None:
     # Idle behind the first region: 12,500 to 62,500 and 72,500 to 102,500.
     assert found.ceiling_ns_per_token == 57_000
     assert found.confidence == "likely"
+
+
+def test_one_recompile_is_not_several() -> None:
+    one = {"guard": "x.dtype", "function": "forward", "phase": "warmup", "seconds": 2.5}
+    run = manifest(compile={"recompiles": [one], "recompile_count": 1})
+    text = the(loop(compiling(), period=100_000, manifest=run), "GT305").text
+    assert "counted 1 recompile during warm-up. It took 2.50 s." in text
 
 
 def test_graph_breaks_are_named() -> None:

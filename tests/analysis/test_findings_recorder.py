@@ -161,9 +161,19 @@ def started(cache: str, ready_s: float, compile_s: float | None = None) -> dict[
 def test_a_cold_start_says_what_a_cache_would_have_held() -> None:
     found = the(analysed(**started("cold", 60, 42)), "GT307")
     assert found.ceiling_ns_per_token == 0
-    assert "ready after 60.0 s (42.0 s compiling)" in found.text
+    assert "ready after 60.0 s, of it 42.0 s compiling." in found.text
     assert "3 look-ups missed, 42 kernels were built" in found.text
     assert "12.0 MB" in found.text
+
+
+def test_tuning_within_a_compilation_is_not_told_as_if_it_came_on_top() -> None:
+    run = started("cold", 92, 52)
+    run["startup"]["autotune_seconds"] = 48
+    run["compile"]["cache"]["fx_graph"]["misses"] = 1
+    run["compile"]["cache"]["new_files"] = {"cubin": 1}
+    text = the(analysed(**run), "GT307").text
+    assert "of it 52.0 s compiling, 48.0 s autotuning (in part within the compiling)." in text
+    assert "1 look-up missed, 1 kernel was built." in text
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,26 @@ def test_sizes_may_carry_units(capsys: Out) -> None:
     found = json.loads(capsys.readouterr().out)["ceilings"]
     assert found["weight_bytes"] == 1_500_000_000
     assert found["bandwidth_tokens_per_s"] == 3200
+
+
+def test_a_lower_ceiling_that_does_not_pace_the_step_says_what_does(
+    capsys: Out, tmp_path: Path
+) -> None:
+    """Captured, the GPU is nearly always busy; with few bytes to read launch is the lower one."""
+    graph = EAGER.replace("eager", "graph")
+    page = tmp_path / "graph.html"
+    given = ["--weight-bytes", "1MB", "--peak-bandwidth", "4.8TB/s"]
+    assert main(["analyze", graph, *given]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "lower ceiling: launch, measured at" in out
+    assert "; but the GPU's own work paces this step (busy 88 %)" in out
+    assert "binding: launch" not in out
+    assert re.search(r"a host twice as fast [^a-z]*µs [^a-z]*tok/s no change", out)
+    assert main(["analyze", graph, *given, "-o", str(page)]) == 0
+    text = page.read_text()
+    assert "is the lower; the measured rate is" in text
+    assert "own work paces this step (busy 88 %)" in text
+    assert main(["explain", "lower ceiling"]) == 0
 
 
 def test_a_refused_trace_prints_and_exits_with_2(tmp_path: Path, capsys: Out) -> None:

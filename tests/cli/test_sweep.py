@@ -205,6 +205,12 @@ def test_one_point_is_a_sweep_too(tmp_path: Path, capsys: Out) -> None:
     target = tmp_path / "one.html"
     assert main(["analyze", str(one), "-o", str(target)]) == 0
     assert capsys.readouterr().out.startswith("decoder: at batch 8 compiled-graph is fastest")
+    from gaptrace.report.sweep_plot import BANDWIDTH, LAUNCH, SHAPES, TICKS
+
+    drawn = target.read_text("utf-8")
+    marks = {kind: drawn.count(f'd="{TICKS[kind]}"') for kind in (LAUNCH, BANDWIDTH)}
+    assert marks == {LAUNCH: 3, BANDWIDTH: 3}  # a tick of each for every mode, not its marker
+    assert not set(TICKS.values()) & set(SHAPES.values())
     numbers = re.findall(r' (?:x1?|y1?|x2|y2|cx|cy)="([^"]*)"', target.read_text("utf-8"))
     assert numbers
     assert all(re.fullmatch(r"-?[\d.]+%?", number) for number in numbers)

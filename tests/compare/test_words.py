@@ -145,3 +145,43 @@ def test_hostile_names_do_nothing_to_a_terminal() -> None:
     text = comparison_report(comparison, color=False)
     assert "evil" in text
     assert not set(text) & set("\x1b\x07\u202e")
+
+
+def profiled_apart(busy_after: int) -> Pair:
+    """2,000 µs traced and 1,000 unprofiled become 500 and 450; busy 300 becomes `busy_after`."""
+    before = recording([2_000_000] * 6, busy=300_000, unprofiled_ns=1_000_000)
+    after = recording([500_000] * 6, busy=busy_after, unprofiled_ns=450_000)
+    return pair(before, after)
+
+
+def test_parts_that_profiling_swelled_are_not_named_one_by_one() -> None:
+    text = profiled_apart(400_000).sentence
+    assert "1\u2009000 µs → 450 µs per step" in text
+    assert text.endswith(
+        "; +100 µs busy, −650 µs idle; most of the traced idle that went was op dispatch."
+    )
+
+
+def test_a_step_busy_for_longer_than_it_takes_has_no_parts() -> None:
+    text = profiled_apart(460_000).sentence
+    assert "busy" not in text
+    assert "idle" not in text
+
+
+def test_a_little_profiling_leaves_the_parts_as_they_are() -> None:
+    before = recording([1_010_000] * 6, busy=300_000, unprofiled_ns=1_000_000)
+    after = recording([460_000] * 6, busy=300_000, unprofiled_ns=450_000)
+    assert pair(before, after).sentence.endswith("; −550 µs idle: op dispatch.")
+
+
+def test_no_part_of_a_recorded_sentence_is_longer_than_its_step() -> None:
+    from gaptrace.analysis.options import Options
+    from gaptrace.cli.options import read_run
+    from tests.report.material import SAMPLES
+
+    run = read_run(str(SAMPLES / "stacked_bf16"), Options(), use_cache=False)
+    left, right = (Side.of(run.representative(mode), label=mode) for mode in ("eager", "compiled"))
+    found = compare([left, right]).pairs[0]
+    words = found.sentence.replace("\u2009", "")
+    assert "57.5 ms → 24.6 ms per step" in words
+    assert "+6790 µs busy, −39.7 ms idle" in words

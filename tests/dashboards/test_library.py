@@ -19,6 +19,8 @@ from gaptrace.analysis.run import RunAnalysis
 from gaptrace.errors import GaptraceError
 from gaptrace_dashboards import library as module
 from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Library, process_pool
+from gaptrace_dashboards.rows import Row, rows_of
+from gaptrace_dashboards.runs_page import host_words
 from tests.dashboards.folders import SAMPLES, make_run
 
 EAGER = SAMPLES / "small_decoder_eager.json.gz"
@@ -209,3 +211,34 @@ def test_closing_leaves_nothing_behind(make: Callable[..., Library]) -> None:
 def test_workers_are_processes_of_their_own(make: Callable[..., Library]) -> None:
     library = done(make(EAGER, pool=process_pool))
     assert library.recordings()[0].row.kernels == 125
+
+
+@pytest.mark.parametrize(
+    ("manifest", "per_token_ns", "shown"),
+    [
+        ({"step": {"tokens": 4}, "issue_ns": 40_000}, 10_000, "0.010"),
+        ({"step": {"tokens": 4}, "issue_ns": 90_000}, 15_000, "≤ 0.015"),
+        ({"step": {"tokens": 4}, "issue_ns": None}, 15_000, "≤ 0.015"),
+    ],
+)
+def test_the_host_is_the_unprofiled_one_per_token(
+    manifest: dict[str, Any], per_token_ns: float, shown: str
+) -> None:
+    """Four tokens in steps of 60 µs unprofiled, whose dispatch was timed, or not at all."""
+    from gaptrace.analysis.analyze import analyze
+    from gaptrace.load import load
+    from tests.report.material import PERSONAL, with_manifest
+
+    found = analyze(with_manifest(load(EAGER), {**PERSONAL, **manifest}))
+    (row,) = rows_of(found, "x", 0)
+    assert row.host_dispatch_ns == per_token_ns
+    assert host_words(row) == shown
+
+
+def test_a_host_known_from_the_profile_alone_says_so() -> None:
+    from tests.report.material import sample
+
+    (row,) = rows_of(sample("eager"), "x", 0)
+    assert row.host_source == "as profiled"
+    assert host_words(row).endswith(" as profiled")
+    assert host_words(Row("", "x", "", "ok")) == "–"

@@ -14,6 +14,7 @@ from gaptrace.cli.options import read_run
 from gaptrace.errors import GaptraceError
 from gaptrace.report.predict_cells import predicted_cells
 from gaptrace.report.predict_text import help_section, predict_report
+from gaptrace.units import time
 from tests.compare.runs import write_run
 from tests.predict import recorded
 from tests.predict.recorded import MODELS, TRUE
@@ -198,6 +199,10 @@ def test_a_measured_step_in_pieces_stands_beside_the_predicted_ones(tmp_path: Pa
     text = " ".join(predict_report(found, color=False).split())
     assert "measured in pieces: the eager step, 5 pieces with 4 seams; step 586 µs" in text
     assert "80.8 µs more than one graph of it, measured too" in text
+    plan = found.readiness.pieces[0]
+    assert f"at least {time(plan.cost_ns)} more than one graph" in text
+    price = f"{time(plan.seams * 12_500)} to {time(plan.seams * 21_800)}"
+    assert f"{plan.seams} seams at the 12.5 to 21.8 µs measured on an H200: {price}" in text
 
 
 def test_a_run_without_pieces_has_none_measured(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -113,6 +114,18 @@ def test_ceilings_are_drawn_where_they_are_known() -> None:
     assert units.rate(eager.ceilings.launch_tokens_per_s) in text
     assert f"measured {units.rate(eager.headline.rate.tokens_per_s)}" in text
     assert ceilings_chart(analysis_without_gpu()) is None
+
+
+@pytest.mark.parametrize(("bandwidth", "apart"), [(1_709, True), (900_000_000, False)])
+def test_labels_of_near_ceilings_are_stacked(bandwidth: float, apart: bool) -> None:
+    eager = sample("eager")
+    limits = dataclasses.replace(
+        eager.ceilings, launch_tokens_per_s=622, bandwidth_tokens_per_s=bandwidth
+    )
+    text = str(ceilings_chart(dataclasses.replace(eager, ceilings=limits)))
+    heights = re.findall(r'<text x="[^"]+" y="(\d+)"[^>]*>(?:launch|bandwidth) ceiling', text)
+    assert len(heights) == 2
+    assert (heights[0] != heights[1]) is apart
 
 
 def analysis_without_gpu():  # type: ignore[no-untyped-def]

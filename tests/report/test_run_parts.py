@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
 import pytest
 
+from gaptrace import units
 from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.run import CellResult, RunAnalysis
+from gaptrace.analysis.run import CellResult, RunAnalysis, step_ns
 from gaptrace.analysis.runinfo import Manifest
+from gaptrace.analysis.startup import ModeStart
+from gaptrace.load import load
 from gaptrace.report.files import render_report
 from gaptrace.report.privacy import Privacy
-from gaptrace.report.run_parts import run_parts
+from gaptrace.report.run_parts import host_words, piece_words, run_parts, seam_rows
+from gaptrace.report.run_text import run_report
+from gaptrace.report.sweep_text import start_words
+from gaptrace.units import THIN
 from tests.builders import trace_of
-from tests.report.material import run, sample
+from tests.report.material import PERSONAL, SAMPLES, run, sample, with_manifest
 from tests.sweep_folders import manifest, pieces_events
 
 BUCKETS = {
@@ -158,3 +165,85 @@ def test_modes_can_be_read_on_both_backgrounds() -> None:
         for colour, ground in zip((look.light, look.dark), NEUTRALS["bg"], strict=True):
             low, high = sorted((luminance(colour), luminance(ground)))
             assert (high + 0.05) / (low + 0.05) >= 4.5, look.word
+
+
+def timed_run() -> RunAnalysis:
+    """Eager with 40 µs of unprofiled issue in steps of 60; compiled as profiled alone."""
+    eager = analyze(with_manifest(load(SAMPLES / "small_decoder_eager.json.gz"), PERSONAL))
+    cells = [
+        CellResult(mode, 1, f"runs/x/{mode}/1", "ok", "", Manifest(None), analysis)
+        for mode, analysis in (("eager", eager), ("compiled", sample("compiled")))
+    ]
+    return RunAnalysis("decoder", "runs/x", tuple(cells))
+
+
+@pytest.mark.parametrize("ending", [".txt", ".md", ".html"])
+def test_the_host_has_one_basis_in_every_form(ending: str) -> None:
+    found = timed_run()
+    profiled = sample("compiled").headline.steps["host_dispatch_ns"].median
+    text = render_report(f"x{ending}", found, Privacy.OPEN).replace("&#8201;", THIN)
+    assert host_words(found.cells[0].analysis) == "40.0 µs"  # type: ignore[arg-type]
+    if ending == ".html":
+        unit = units.time_unit(max(ns for a in found.repeats("compiled") if (ns := step_ns(a))))
+        wanted = [units.time_value(40_000, unit), f"{units.time_value(profiled, unit)} as profiled"]
+    else:
+        wanted = ["40.0 µs", f"{units.time(profiled)} as profiled"]
+    assert all(words in text for words in wanted)
+
+
+def test_an_upper_bound_of_the_host_reads_so() -> None:
+    eager = sample("eager")
+    limits = dataclasses.replace(
+        eager.ceilings,
+        host_dispatch_ns=5e6,
+        host_dispatch_source="unprofiled step, its upper bound",
+    )
+    assert host_words(dataclasses.replace(eager, ceilings=limits)) == f"≤ {units.time(5e6)}"
+
+
+def test_the_idle_of_a_kind_of_seams_is_its_mean() -> None:
+    found = analyze(trace_of(*pieces_events())).piecewise
+    assert found is not None
+    kind = dataclasses.replace(
+        found.kinds[0], per_step=16, idle_ns=52_200, idle_per_step_ns=952_000
+    )
+    found = dataclasses.replace(found, seams=16, idle_ns=952_000, kinds=(kind,))
+    assert seam_rows(found)[0][3] == "59.5 µs"
+    assert "as profiled, 952 µs per step" in piece_words(found)
+    assert "a mean of 59.5 µs each" in piece_words(found)
+
+
+def test_counts_of_a_batch_are_per_step() -> None:
+    """Eight tokens a step leave kernels and launches of a step as they are."""
+    graph = sample("graph")
+    batch = dataclasses.replace(graph.headline, tokens_per_step=8, per_token={
+        name: dataclasses.replace(spread, median=(spread.median or 0) / 8)
+        for name, spread in graph.headline.per_token.items()
+    })  # fmt: skip
+    cell = CellResult(
+        "graph", 1, "x/graph/1", "ok", "", Manifest(None),
+        dataclasses.replace(graph, headline=batch),
+    )  # fmt: skip
+    text = run_report(RunAnalysis("decoder", "x", (cell,)), color=False)
+    row = next(line for line in text.splitlines() if line.startswith("graph "))
+    assert re.search(r" 126 +1 ", row.replace(THIN, ""))
+    assert "kernels, launches and host dispatch per step" in text
+
+
+def test_the_speed_table_comes_before_starts_and_pieces(everything: RunAnalysis) -> None:
+    html = render_report("x.html", everything, Privacy.OPEN)
+    assert 0 < html.index('id="recordings"') < html.index('id="run-0"')
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ({"uncached_ns": 5e8}, ("no cache", "0.50")),
+        ({"cold_ns": 2e10, "warm_ns": 3e9}, ("20.0", "3.00")),
+        ({"partly_ns": 3e9}, ("–", "3.00 partly")),
+        ({}, ("–", "–")),
+    ],
+)
+def test_a_start_is_said_once(start: dict[str, float], said: tuple[str, str]) -> None:
+    none = dict.fromkeys(field.name for field in dataclasses.fields(ModeStart))
+    assert start_words(ModeStart(**{**none, "starts": 1, **start})) == said  # type: ignore[arg-type]

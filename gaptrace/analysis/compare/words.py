@@ -24,6 +24,8 @@ NAMED = 3
 WORTH_NAMING = 0.1
 # From here on a factor says more than a percentage.
 CLEAR_FACTOR = 1.5
+# Above this share of the step's change, what profiling added hides how the causes of idle moved.
+TRACED_APART = 0.1
 
 
 def signed_time(ns: float) -> str:
@@ -98,12 +100,45 @@ def _verdict(step: MetricRow, before: float, after: float) -> str:
 
 
 def largest_parts(bridge: Bridge | None) -> str:
-    """The parts that moved most; `profiling` is bookkeeping and stays out of a sentence."""
+    """The parts that moved most; `profiling` is bookkeeping and stays out of a sentence.
+
+    The parts are as profiled. Where profiling added much more to one side than to the other, they
+    would not sum to the change that the sentence tells: then busy and unprofiled idle stand alone.
+    """
     if bridge is None:
         return ""
+    before, after = bridge.unprofiled_baseline_ns, bridge.unprofiled_candidate_ns
+    added = sum(part.delta_ns for part in bridge.parts if part.kind == "profiling")
+    if before is not None and after is not None and abs(added) > TRACED_APART * abs(after - before):
+        return _busy_and_idle(bridge, before, after)
     moved = [part for part in bridge.waterfall if part.kind != "profiling"]
     parts = sorted(moved, key=lambda part: (-abs(part.delta_ns), part.key))
     return ", ".join(f"{signed_time(part.delta_ns)} {part.title}" for part in parts[:NAMED])
+
+
+def _busy_and_idle(bridge: Bridge, before: int, after: int) -> str:
+    """The unprofiled change as busy and idle, and the causes that most of the traced idle had.
+
+    Empty where busy and idle cannot be told apart, or a step is busy for longer than it takes.
+    """
+    busy = [part for part in bridge.parts if part.kind == "busy"]
+    ends = (sum(part.baseline_ns for part in busy), sum(part.candidate_ns for part in busy))
+    if not bridge.split or ends[0] > before or ends[1] > after:
+        return ""
+    added = ends[1] - ends[0]
+    idle = after - before - added
+    text = f"{signed_time(added)} busy, {signed_time(idle)} idle"
+    sign = 1 if idle > 0 else -1
+    moved = [(sign * part.delta_ns, part) for part in bridge.parts if part.kind == "idle"]
+    moved = sorted(
+        (item for item in moved if item[0] > 0), key=lambda item: (-item[0], item[1].key)
+    )
+    total = sum(ns for ns, _ in moved)
+    named = moved[:1] if moved and 2 * moved[0][0] > total else moved[:2]
+    if not named or named[0][1].key == "withheld" or 2 * sum(ns for ns, _ in named) <= total:
+        return text
+    causes = " and ".join(part.title.removeprefix("idle: ") for _, part in named)
+    return f"{text}; most of the traced idle that {'came' if idle > 0 else 'went'} was {causes}"
 
 
 def kernel_sentence(

@@ -66,9 +66,9 @@ def _finished(claim: Claim, claims: list[Claim], view: View) -> Finding:
     text, confidence = finding.text, finding.confidence
     if overlaps:
         text += f" Shares time with {', '.join(overlaps)}: do not add the ceilings up."
-    capped = view.known >= Needs.CAUSES and view.idle_limit < (view.idle or 0)
-    if capped and claim.gaps is not None and finding.ceiling_ns_per_token >= view.idle_limit:
-        text += f" Held to the unprofiled idle of {units.time(view.idle_limit)} per token."
+    capped = view.known >= Needs.CAUSES and view.host_limit < (view.idle or 0)
+    if capped and claim.gaps is not None and finding.ceiling_ns_per_token >= view.host_limit:
+        text += _held(view)
     launch_bound = any(other.finding.id == "GT101" for other in claims)
     if claim.ops is not None and claim.gaps is None and launch_bound:
         text += " Pays only once the host is no longer the limit (GT101)."
@@ -81,6 +81,14 @@ def _finished(claim: Claim, claims: list[Claim], view: View) -> Finding:
     return dataclasses.replace(
         finding, title=title, text=text, confidence=confidence, overlaps=overlaps
     )
+
+
+def _held(view: View) -> str:
+    text = f" Held to the unprofiled idle of {units.time(view.idle_limit)} per token"
+    nodes = view.analysis.headline.idle_by_cause_ns.get("graph_node")
+    if nodes:
+        text += f", less the {units.time(nodes)} between graph nodes"
+    return text + "."
 
 
 def _overlap(left: Claim, right: Claim) -> bool:

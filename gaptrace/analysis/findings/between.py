@@ -134,7 +134,7 @@ def _between(view: View) -> Iterator[Claim]:
     words = " and ".join(f"{CAUSE_WORDS[n]} ({units.share(parts[n], total)})" for n in shown)
     text = (
         f"Between the last op of a step and the first of the next the GPU waits "
-        f"{units.time(found.ns)} per token for the host{found.note}, most of it {words}."
+        f"{found.idle_words} for the host, most of it {words}."
     )
     evidence = gap_evidence(view, own, "host work between steps")
     yield Claim(

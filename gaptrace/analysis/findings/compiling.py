@@ -177,10 +177,10 @@ def recompiles_before(view: View) -> Iterator[Claim]:
     if not measured and isinstance(sizes, list) and total < len(sizes):
         return  # a graph for each bucket is what was asked for
     seconds = [s for s in (item.get("seconds") for item in found) if isinstance(s, (int, float))]
-    text = f"The recorder counted {total} recompiles"
+    text = f"The recorder counted {total} {'recompile' if total == 1 else 'recompiles'}"
     text += f", {measured} of them while steps were measured." if measured else " during warm-up."
     if seconds:
-        text += f" They took {units.digits(sum(seconds))} s."
+        text += f" {'It' if total == 1 else 'They'} took {units.digits(sum(seconds))} s."
     text += _guards(view)
     yield Claim(
         Finding(

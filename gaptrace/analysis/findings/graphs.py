@@ -81,7 +81,7 @@ def _many_pieces(view: View) -> Iterator[Claim]:
     text = (
         f"{units.count(round(replays, 2))} graph replays per token of "
         f"{units.digits(size)} kernels each. In the seams between them the GPU is idle for "
-        f"{units.time(found.ns)} per token{found.note}; inside one replay it would not be."
+        f"{found.idle_words}; inside one replay it would not be."
     )
     parts = view.analysis.piecewise
     if parts is not None:
@@ -119,8 +119,7 @@ def _remainder(view: View, outside: Bools, share: float) -> Iterator[Claim]:
     text = (
         f"{units.share(share, 1)} of the kernels run inside replays; "
         f"{units.count(round(float(left.sum()) / tokens, 2))} GPU ops per token do not. Around "
-        f"them, and before the next step, the host is late for {units.time(found.ns)} per "
-        f"token{found.note}."
+        f"them, and before the next step, the host is late for {found.idle_words}."
     )
     text += f" They come from {named}." if named else ""
     evidence = gap_evidence(view, own, "outside the replays")
@@ -193,7 +192,7 @@ def reinstantiated(view: View) -> Iterator[Claim]:
     if calls.size:
         parts.append(f"graphs are made inside the steps ({names_counted(view, calls, tokens)})")
     text = f"No graph is used twice: {' and '.join(parts)}."
-    text += f" Before replays the host is late for {units.time(won.ns)} per token."
+    text += f" Before replays the host is late for {won.idle_words}."
     evidence = (
         host_evidence(view, calls, step, trace.dur[calls])
         if calls.size

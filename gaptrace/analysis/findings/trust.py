@@ -43,6 +43,8 @@ def nothing_to_win(view: View) -> Iterator[Claim]:
     if view.worth(late):
         return
     idle = _idle_words(view)
+    if view.known >= Needs.CAUSES and view.worth(view.late.traced or 0.0):
+        idle += f" The host is late for {view.late.idle_words}."
     if captured_share(view) > CAPTURED:
         head = view.analysis.headline
         launches = head.per_token["launches"].median

@@ -9,6 +9,10 @@ waits and compilation. Idle caused by the profiler is never counted: without it 
 Only counted steps whose busy and idle are known take part (`View.usable`). A per-token amount is
 the median of the per-step ratios, as in every headline; where fewer than half of the steps have
 any of it, it is the mean over all of them, and the text says so.
+
+Where the run has unprofiled times, profiling made part of the traced idle. It slows the host, not
+the GPU's own front end: the idle between nodes of a replay is as long without it. So late hosts
+are left at most the unprofiled idle less that between nodes (`View.host_limit`).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
+from gaptrace import units
 from gaptrace.analysis.attribution import op_around, outermost_rows
 from gaptrace.analysis.findings.rule import Bools, Needs
 from gaptrace.analysis.frames import gap_steps
@@ -53,17 +58,31 @@ Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Amount:
-    """Nanoseconds per token, and in how many of the usable steps there were any."""
+    """Nanoseconds per token, and in how many of the usable steps there were any.
+
+    traced: of idle time that could go, what it is as profiled; ns is what is left unprofiled.
+    """
 
     ns: float
     steps: int
     of: int
     typical: bool
+    traced: float | None = None
 
     @property
     def note(self) -> str:
         """Empty for a median; for a mean the words that say so."""
         return "" if self.typical else f" (in {self.steps} of {self.of} steps, mean over all)"
+
+    @property
+    def idle_words(self) -> str:
+        """Idle per token as profiled, and how much of it can be left without profiling."""
+        traced = self.ns if self.traced is None else self.traced
+        text = f"{units.time(traced)} per token{self.note}"
+        if self.ns < traced:
+            left = f"at most {units.time(self.ns)} of it are" if self.ns else "none of it is"
+            text += f" as profiled ({left} left unprofiled)"
+        return text
 
 
 class Calls(NamedTuple):
@@ -138,12 +157,17 @@ class View:
     @cached_property
     def idle_limit(self) -> float:
         """The most that less idle can win per token: traced idle, or unprofiled where lower."""
-        limit = self.idle or 0.0
-        unprofiled = self.analysis.headline.rate.unprofiled_idle_ns
-        if unprofiled is not None:
-            tokens = self.analysis.headline.tokens_per_step or 1
-            limit = min(limit, max(unprofiled / tokens, 0.0))
-        return limit
+        idle, unprofiled = self.idle or 0.0, self.analysis.headline.unprofiled_idle_per_token
+        return idle if unprofiled is None else min(idle, unprofiled)
+
+    @cached_property
+    def host_limit(self) -> float:
+        """The most that a faster host can win per token: `idle_limit` less idle between nodes.
+
+        Without unprofiled times it is the traced idle.
+        """
+        unprofiled = self.analysis.headline.unprofiled_late_per_token
+        return self.idle_limit if unprofiled is None else min(self.idle_limit, unprofiled)
 
     def amount(self, per_step: Values, among: Bools | None = None) -> Amount:
         """A per-step quantity per token over the usable steps (or those in `among`)."""
@@ -158,9 +182,11 @@ class View:
         return Amount(float(values.sum() / tokens.sum()), some, int(values.size), typical=False)
 
     def idle_amount(self, per_step: Values, among: Bools | None = None) -> Amount:
-        """`amount` of idle time that could go, never more than there is idle time."""
+        """`amount` of idle time that a faster host could win, never more than `host_limit`."""
         found = self.amount(per_step, among)
-        return Amount(min(found.ns, self.idle_limit), found.steps, found.of, found.typical)
+        traced = min(found.ns, self.idle or 0.0)
+        held = min(traced, self.host_limit)
+        return Amount(held, found.steps, found.of, found.typical, traced)
 
     def worth(self, ns: float, share: float = NEGLIGIBLE) -> bool:
         """Whether an amount per token is at least `share` of the token's time."""

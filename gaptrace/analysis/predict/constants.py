@@ -30,6 +30,10 @@ REST_RANGE = (0.8, 1.5)
 # A GPU of which nothing is known: bounds that hold for every GPU and driver seen so far.
 UNKNOWN_NODE, UNKNOWN_REPLAY = (100.0, 1_500.0), (2_000.0, 60_000.0)
 
+# A step in pieces less the same in one graph, over its 16 seams of four kernels each: the least and
+# the most of a 1 B decoder's points on an H200 (sample_traces/README.md).
+SEAM_PRICE_NS = (12_500.0, 21_800.0)
+
 
 @dataclass(frozen=True)
 class GraphModel:
