@@ -9,6 +9,7 @@ import traceback
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from gaptrace_collectors import dynamo_records
 from gaptrace_collectors.failure import place_of
 
 if TYPE_CHECKING:
@@ -22,13 +23,11 @@ class TreeWatch:
     """Watches the trees from the moment it is made; one per recording."""
 
     def __init__(self, device: Device) -> None:
-        import torch._dynamo.utils as utils
         import torch._inductor.cudagraph_utils  # noqa: F401  its loggers must exist
 
-        self._utils: Any = utils
         self._device = device
         self._before = self._counters()
-        self._first_metric = len(self._metrics())
+        self._first_metric = len(dynamo_records.metrics())
         self._handler = _Keeper()
         self._when_warm: int | None = None
         for name in _MODULES:
@@ -38,12 +37,8 @@ class TreeWatch:
                     logger.addHandler(self._handler)
 
     def _counters(self) -> Counter[str]:
-        found = self._utils.counters.get("inductor", {})
+        found = dynamo_records.counters("inductor")
         return Counter({key: n for key, n in found.items() if key.startswith("cudagraph_")})
-
-    def _metrics(self) -> list[Any]:
-        read = getattr(self._utils, "get_compilation_metrics", None)
-        return [] if read is None else list(read())
 
     def recordings(self) -> int:
         """Graphs that the trees have recorded so far, over all devices."""
@@ -59,10 +54,10 @@ class TreeWatch:
         found = {key: now[key] - self._before[key] for key in now}
         reasons: Counter[tuple[str, str]] = Counter(self._handler.skips)
         logged = {reason for reason, _ in reasons}
-        for metric in self._metrics()[self._first_metric :]:
+        for metric in dynamo_records.metrics()[self._first_metric :]:
             reason = getattr(metric, "cudagraph_skip_reason", None)
-            if reason and _sentence(str(reason)) not in logged:
-                reasons[(_sentence(str(reason)), "")] += 1
+            if reason and dynamo_records.first_line(str(reason)) not in logged:
+                reasons[(dynamo_records.first_line(str(reason)), "")] += 1
         skips = found.get("cudagraph_skips", 0)
         if skips and not reasons and not self._device.accelerated:
             reasons[("the step runs on the CPU", "")] = skips  # torch says nothing there
@@ -95,13 +90,9 @@ class _Keeper(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if "skip" in text.lower():
-            self.skips[(_sentence(text), _place(text))] += 1
+            self.skips[(dynamo_records.first_line(text), _place(text))] += 1
         elif text not in self.warnings:
-            self.warnings.append(_sentence(text))
-
-
-def _sentence(text: str) -> str:
-    return text.strip().splitlines()[0][:300]
+            self.warnings.append(dynamo_records.first_line(text))
 
 
 def _place(text: str) -> str:

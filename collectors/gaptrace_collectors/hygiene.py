@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from typing import Any
 
+from gaptrace_collectors import dynamo_records
 from gaptrace_collectors.inductor_cache import CacheWatch
 
 RECOMPILE_LIMIT = 128
@@ -24,11 +25,7 @@ _GUARD_CODE = re.compile(r"\s{2,}#.*")
 
 def dynamo_frames() -> int:
     """Frames that Dynamo has compiled in this process; 0 where it was never imported."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    if utils is None:
-        return 0
-    counters: Any = getattr(utils, "counters", {})
-    return int(counters["frames"]["total"]) if "frames" in counters else 0
+    return int(dynamo_records.counters("frames").get("total", 0))
 
 
 class Compiles:
@@ -51,7 +48,7 @@ class Compiles:
             limit(_METRICS_KEPT)
         self._reset_inductor()
         self.cache = CacheWatch()
-        self._first_metric = len(self._metrics())
+        self._first_metric = len(dynamo_records.metrics())
         self._first_frames = dynamo_frames()
         self._steps: list[tuple[str, int, int]] = []  # phase, step, metrics seen after it
 
@@ -62,17 +59,13 @@ class Compiles:
             return
         metrics.reset()
 
-    def _metrics(self) -> list[Any]:
-        read = getattr(self._utils, "get_compilation_metrics", None)
-        return [] if read is None else list(read())
-
     def count(self) -> int:
         """Compiled frames since the recording began."""
         return dynamo_frames() - self._first_frames
 
     def after_step(self, phase: str, step: int) -> None:
         """Remember which compiles belong to the step that just ended."""
-        self._steps.append((phase, step, len(self._metrics())))
+        self._steps.append((phase, step, len(dynamo_records.metrics())))
 
     def _step_of(self, metric: int) -> tuple[str, int | None]:
         for phase, step, seen in self._steps:
@@ -82,7 +75,7 @@ class Compiles:
 
     def section(self) -> dict[str, Any]:
         """The part of run.json's `compile` section that comes from the compiler."""
-        metrics = self._metrics()
+        metrics = dynamo_records.metrics()
         counters: Any = self._utils.counters
         recompiles = []
         for number in range(self._first_metric, len(metrics)):
@@ -116,7 +109,7 @@ class Compiles:
 
     def seconds(self) -> float:
         """Compile seconds so far, by Dynamo's own account."""
-        found = (_seconds(metric) for metric in self._metrics()[self._first_metric :])
+        found = (_seconds(metric) for metric in dynamo_records.metrics()[self._first_metric :])
         return sum(value for value in found if value is not None)
 
     def autotune_seconds(self) -> float | None:
@@ -134,10 +127,10 @@ class Compiles:
         for item in getattr(self._utils, "graph_break_reasons", []):
             stack = list(getattr(item, "user_stack", ()))
             place = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""
-            seen[(_first_sentence(str(item.reason)), place)] += 1
+            seen[(dynamo_records.first_line(str(item.reason)), place)] += 1
         if not seen:
             for reason, times in self._utils.counters.get("graph_break", {}).items():
-                seen[(_first_sentence(str(reason)), "")] += int(times)
+                seen[(dynamo_records.first_line(str(reason)), "")] += int(times)
         return [
             {"reason": reason, "place": place, "count": times}
             for (reason, place), times in seen.most_common(64)
@@ -147,10 +140,6 @@ class Compiles:
 def _guard_text(reason: str) -> str:
     """The guard that failed, without the stack that torch prints beneath it."""
     return _GUARD_CODE.sub("", reason.strip().splitlines()[0]).strip()
-
-
-def _first_sentence(reason: str) -> str:
-    return reason.strip().splitlines()[0][:300]
 
 
 def _seconds(metric: Any) -> float | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from typing import Any
+
+from gaptrace_collectors import dynamo_records
 
 _BUILT = ("cubin", "hsaco", "so", "py")
 
@@ -26,7 +27,7 @@ class CacheWatch:
 
     def __init__(self) -> None:
         self._folder = cache_folder()
-        self._files = _built_files(self._folder)
+        self._files, _ = _contents(self._folder)
         self._counters = _counters()
 
     def section(self) -> dict[str, Any]:
@@ -37,7 +38,7 @@ class CacheWatch:
         """
         now = _counters()
         found = {name: now[name] - self._counters[name] for name in now}
-        files = _built_files(self._folder)
+        files, size = _contents(self._folder)
         new = {kind: files[kind] - self._files[kind] for kind in _BUILT if files[kind]}
         hits = found["fx_hit"] + found["aot_hit"]
         misses = found["fx_miss"] + found["fx_bypass"]
@@ -59,14 +60,12 @@ class CacheWatch:
             },
             "aot_autograd": {"hits": found["aot_hit"], "misses": found["aot_miss"]},
             "new_files": new,
-            "bytes": _size(self._folder),
+            "bytes": size,
         }
 
 
 def _counters() -> Counter[str]:
-    utils: Any = sys.modules.get("torch._dynamo.utils")
-    counters = getattr(utils, "counters", {})
-    inductor, aot = counters.get("inductor", {}), counters.get("aot_autograd", {})
+    inductor, aot = (dynamo_records.counters(group) for group in ("inductor", "aot_autograd"))
     return Counter(
         {
             "fx_hit": inductor.get("fxgraph_cache_hit", 0),
@@ -78,20 +77,15 @@ def _counters() -> Counter[str]:
     )
 
 
-def _built_files(folder: str | None) -> Counter[str]:
-    """Files that a compiler wrote, by kind."""
-    found: Counter[str] = Counter()
-    for _, _, names in os.walk(folder) if folder else ():
-        found.update(kind for name in names if (kind := name.rpartition(".")[2]) in _BUILT)
-    return found
-
-
-def _size(folder: str | None) -> int:
-    total = 0
+def _contents(folder: str | None) -> tuple[Counter[str], int]:
+    """Files that a compiler wrote, by kind, and the bytes of everything in the folder."""
+    built: Counter[str] = Counter()
+    size = 0
     for parent, _, names in os.walk(folder) if folder else ():
+        built.update(kind for name in names if (kind := name.rpartition(".")[2]) in _BUILT)
         for name in names:
             try:
-                total += os.stat(os.path.join(parent, name)).st_size
+                size += os.stat(os.path.join(parent, name)).st_size
             except OSError:  # another process tidied it away
                 continue
-    return total
+    return built, size

@@ -83,6 +83,8 @@ def build(
     power = view.power
     driver = power.driver() if power else None
     compiled = recorder.warm_up.compile_section() if recorder else None
+    # Reading the cache folder takes a walk through it: once is enough.
+    cache = compiled["cache"]["start"] if compiled and "cache" in compiled else None
     notes = list(notes)
     if power and power.note:
         notes.append(power.note)
@@ -141,10 +143,10 @@ def build(
         "versions": facts.versions(driver),
         "env": facts.environment(),
         "host": facts.host(),
-        "startup": recorder.warm_up.startup_section() if recorder else None,
+        "startup": recorder.warm_up.startup_section(cache) if recorder else None,
         "compile": compiled,
         "capture": captured.section() if captured else None,
-        **_engine_sections(recorder, view),
+        **_engine_sections(recorder, view, cache),
         "steadiness": _steadiness(view, found, recorder, captured),
         "outputs": found.get("outputs"),
         "hooks": _hooks(found, unprofiled),
@@ -181,7 +183,7 @@ def _used(info: CellInfo) -> dict[str, Any]:
     }
 
 
-def _engine_sections(recorder: Recorder | None, view: View) -> dict[str, Any]:
+def _engine_sections(recorder: Recorder | None, view: View, cache: str | None) -> dict[str, Any]:
     """What lies between compiled and captured: pieces, buckets, autotuning, torch's own trees."""
     compiler = recorder.runner.compiler if recorder else None
     autotune = compiler.autotune if compiler else None
@@ -192,8 +194,7 @@ def _engine_sections(recorder: Recorder | None, view: View) -> dict[str, Any]:
         "cudagraph_trees": compiler.trees.section() if compiler and compiler.trees else None,
     }
     if compiler and autotune:
-        start = compiler.compiles.cache.section()["start"]
-        sections["autotune"] = autotune.section(compiler.compiles.autotune_seconds(), start)
+        sections["autotune"] = autotune.section(compiler.compiles.autotune_seconds(), cache)
     return sections
 
 

@@ -79,8 +79,11 @@ class WarmUp:
             "note": note,
         }
 
-    def startup_section(self) -> dict[str, Any] | None:
-        """From the first call to the last one that compiled or captured anything."""
+    def startup_section(self, cache: str | None) -> dict[str, Any] | None:
+        """From the first call to the last one that compiled or captured anything.
+
+        `cache` is how the compile cache was found: cold, warm, partly warm or none.
+        """
         if not self.history:
             return None
         last = max(
@@ -95,5 +98,5 @@ class WarmUp:
             "compile_seconds": round(compiles.seconds(), 3) if compiles else None,
             "autotune_seconds": compiles.autotune_seconds() if compiles else None,
             "capture_ns": self._runner.capture_ns(),
-            "cache": compiles.cache.section()["start"] if compiles else None,
+            "cache": cache,
         }

@@ -54,6 +54,11 @@ class Manifest:
             return None
         return value if value == value and abs(value) != float("inf") else None
 
+    def ns_of_seconds(self, *path: str) -> float | None:
+        """Seconds at a path, as ns; None where there are none."""
+        seconds = self.number(*path)
+        return None if seconds is None else seconds * 1e9
+
     def text(self, *path: str) -> str | None:
         """A text at a path, None where there is none."""
         value = self.get(*path)

@@ -46,15 +46,11 @@ def startup_of(manifest: Manifest) -> StartUp | None:
     return StartUp(
         ready_ns=manifest.integer("startup", "ready_ns"),
         first_call_ns=manifest.integer("startup", "first_call_ns"),
-        compile_ns=_ns(manifest.number("startup", "compile_seconds")),
-        autotune_ns=_ns(manifest.number("startup", "autotune_seconds")),
+        compile_ns=manifest.ns_of_seconds("startup", "compile_seconds"),
+        autotune_ns=manifest.ns_of_seconds("startup", "autotune_seconds"),
         capture_ns=manifest.integer("startup", "capture_ns"),
         cache=manifest.text("startup", "cache"),
     )
-
-
-def _ns(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * S
 
 
 @dataclass(frozen=True)

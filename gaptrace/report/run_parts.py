@@ -7,7 +7,7 @@ say the same. A part is there only where a mode of the run recorded something fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,12 +51,14 @@ def host_words(analysis: Analysis, unit: str | None = None) -> str:
     return f"≤ {text}" if source.endswith("upper bound") else text
 
 
-def _first(run: RunAnalysis, mode: str, *path: str) -> Any:
-    """The value in the first repeat of a mode that has one."""
-    for cell in run.cells:
-        if cell.mode == mode and (value := cell.manifest.get(*path)) is not None:
-            return value
-    return None
+def _recorded(run: RunAnalysis, section: str) -> Iterator[tuple[str, Manifest, Mapping[str, Any]]]:
+    """Each mode that recorded a section: its first repeat that did, and what stands there."""
+    for mode in run.modes:
+        for cell in run.cells:
+            found = cell.manifest.get(section)
+            if cell.mode == mode and isinstance(found, Mapping):
+                yield mode, cell.manifest, found
+                break
 
 
 def _starts(run: RunAnalysis) -> RunPart:
@@ -124,6 +126,10 @@ def _pieces(run: RunAnalysis) -> RunPart:
         "pieces", "piece", ("mode", "replays", "seams", "kernels in them", "idle", "each", "share")
     )
     timed = False
+    recorded = {
+        mode: _recorded_pieces(mode, manifest, found)
+        for mode, manifest, found in _recorded(run, "piecewise")
+    }
     for mode in run.modes:
         analysis = run.representative(mode)
         found = analysis.piecewise if analysis is not None else None
@@ -140,7 +146,7 @@ def _pieces(run: RunAnalysis) -> RunPart:
                     units.share(found.share, 1),
                 ]
             )
-        part.lines.extend(_recorded_pieces(run, mode))
+        part.lines.extend(recorded.get(mode, ()))
     if timed:
         part.lines.insert(
             0, "idle, as profiled, of all seams of a step; each is their mean, share is of the step"
@@ -157,12 +163,8 @@ def _pieces(run: RunAnalysis) -> RunPart:
     return part
 
 
-def _recorded_pieces(run: RunAnalysis, mode: str) -> list[str]:
+def _recorded_pieces(mode: str, manifest: Manifest, found: Mapping[str, Any]) -> list[str]:
     """What the recorder says about a mode's pieces: where it was split, what it copies."""
-    found = _first(run, mode, "piecewise")
-    if not isinstance(found, Mapping):
-        return []
-    manifest = next(c.manifest for c in run.cells if c.mode == mode and c.manifest.get("piecewise"))
     count, captured = (manifest.integer("piecewise", name) for name in ("pieces", "captured"))
     if count is None:
         return []
@@ -188,10 +190,7 @@ def _buckets(run: RunAnalysis) -> RunPart:
         "bucket",
         ("mode", "bucket", "step", "first call", "compile", "capture", "memory"),
     )
-    for mode in run.modes:
-        found = _first(run, mode, "buckets")
-        if not isinstance(found, Mapping):
-            continue
+    for mode, _, found in _recorded(run, "buckets"):
         medians = found.get("median_ns")
         prepared = {
             item.get("size"): item
@@ -209,7 +208,7 @@ def _buckets(run: RunAnalysis) -> RunPart:
                         units.count(size),
                         units.time(step),
                         _seconds(own.integer("first_call_ns")),
-                        _seconds(_ns(own.number("compile_seconds"))),
+                        _seconds(own.ns_of_seconds("compile_seconds")),
                         units.time(own.integer("capture_ns")),
                         units.size(own.integer("memory_bytes")),
                     ]
@@ -224,20 +223,13 @@ def _seconds(ns: float | None) -> str:
     return units.MISSING if ns is None else units.time(ns, "s")
 
 
-def _ns(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1e9
-
-
 def _tuning(run: RunAnalysis) -> RunPart:
     part = RunPart(
         "autotuning",
         "autotune",
         ("op", "shapes", "chosen", "kind", "time", "best library call", "of"),
     )
-    for mode in run.modes:
-        found = _first(run, mode, "autotune")
-        if not isinstance(found, Mapping):
-            continue
+    for mode, _, found in _recorded(run, "autotune"):
         choices = [item for item in found.get("choices") or () if isinstance(item, Mapping)]
         part.rows.extend(_choice(item) for item in choices[:CHOICES_SHOWN])
         part.lines.extend(_tuning_words(mode, found, choices))
@@ -308,17 +300,7 @@ def _tuning_words(
 
 def _graph_trees(run: RunAnalysis) -> RunPart:
     part = RunPart("graph trees", "graph-replay", ())
-    for mode in run.modes:
-        cell = next(
-            (
-                c
-                for c in run.cells
-                if c.mode == mode and isinstance(c.manifest.get("cudagraph_trees"), Mapping)
-            ),
-            None,
-        )
-        if cell is None:
-            continue
+    for mode, manifest, _ in _recorded(run, "cudagraph_trees"):
         words = []
         for name, title in (
             ("recordings", "recorded"),
@@ -326,7 +308,7 @@ def _graph_trees(run: RunAnalysis) -> RunPart:
             ("partitions", "partitions"),
             ("skips", "given up"),
         ):
-            value = cell.manifest.integer("cudagraph_trees", name)
+            value = manifest.integer("cudagraph_trees", name)
             if value is not None:
                 words.append(f"{title} {units.count(value)}")
         if words:
