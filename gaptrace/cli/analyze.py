@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaptrace.analysis.read import read_points, read_run
 from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options, no_gates_on
 from gaptrace.cli.options import (
     analysis_options,
     options_from,
-    read_points,
-    read_run,
     read_trace,
 )
 from gaptrace.cli.output import (

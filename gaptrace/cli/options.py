@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 import click
 
 from gaptrace.analysis.options import Options
-from gaptrace.analysis.read import read_points as read_points
-from gaptrace.analysis.read import read_run as read_run
 from gaptrace.errors import OptionError
 from gaptrace.trace import Trace
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaptrace.cli.options import analysis_options, options_from, read_run, read_trace
+from gaptrace.analysis.read import read_run
+from gaptrace.cli.options import analysis_options, options_from, read_trace
 from gaptrace.cli.output import output_options, wants_color, write_file
 from gaptrace.errors import GaptraceError, OptionError
 

@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gaptrace.cli.options import read_run, read_trace
+from gaptrace.analysis.read import read_run
+from gaptrace.cli.options import read_trace
 from gaptrace.errors import GaptraceError
 
 if TYPE_CHECKING:

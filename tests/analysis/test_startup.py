@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gaptrace.analysis.options import Options
+from gaptrace.analysis.read import read_run
 from gaptrace.analysis.run import RunAnalysis
 from gaptrace.analysis.runinfo import Manifest
 from gaptrace.analysis.startup import mode_start, seam_prices, startup_of, tuning_gain
-from gaptrace.cli.options import read_run
 from tests.sweep_folders import make_sweep, step_of
 
 

@@ -84,7 +84,7 @@ def test_shared_settings_lend_their_bounds_but_not_their_percentages(
 def test_the_end_of_analyze(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from gaptrace.cli.options import read_run
+    from gaptrace.analysis.read import read_run
 
     folder = write_run(tmp_path / "r", modes=("eager", "graph"), repeats=2)
     run = read_run(str(folder), Options(), use_cache=False)

@@ -176,7 +176,7 @@ def test_a_little_profiling_leaves_the_parts_as_they_are() -> None:
 
 def test_no_part_of_a_recorded_sentence_is_longer_than_its_step() -> None:
     from gaptrace.analysis.options import Options
-    from gaptrace.cli.options import read_run
+    from gaptrace.analysis.read import read_run
     from tests.report.material import SAMPLES
 
     run = read_run(str(SAMPLES / "stacked_bf16"), Options(), use_cache=False)

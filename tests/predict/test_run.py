@@ -10,7 +10,7 @@ import pytest
 
 from gaptrace.analysis.options import Options
 from gaptrace.analysis.predict import predict, predict_run
-from gaptrace.cli.options import read_run
+from gaptrace.analysis.read import read_run
 from gaptrace.errors import GaptraceError
 from gaptrace.report.predict_cells import predicted_cells
 from gaptrace.report.predict_text import help_section, predict_report
