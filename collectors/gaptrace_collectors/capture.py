@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from gaptrace_collectors.synchronizations import Synchronizations
 from gaptrace_collectors.tensors import direct_tensors, flat_arguments, named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
     from gaptrace_collectors.buckets import Buckets
     from gaptrace_collectors.device import Device
@@ -36,6 +37,28 @@ if TYPE_CHECKING:
 WARMUP_CALLS = 3
 _MOST_WARMUP_CALLS = 32
 _MOST_GRAPHS = 4
+
+
+@dataclass
+class CaptureCost:
+    """What captures have cost so far: host time, and bytes that their memory pool grew by."""
+
+    device: Device
+    ns: int = 0
+    pool_bytes: int = 0
+
+    @contextmanager
+    def of_one(self) -> Iterator[None]:
+        """Count one capture; one that is refused is not counted."""
+        gc.collect()
+        self.device.synchronize()
+        # Without this the pool would be filled from blocks that are reserved already, uncounted.
+        torch.cuda.empty_cache()
+        reserved = torch.cuda.memory_reserved(self.device.index)
+        began = time.perf_counter_ns()
+        yield
+        self.ns += time.perf_counter_ns() - began
+        self.pool_bytes += torch.cuda.memory_reserved(self.device.index) - reserved
 
 
 @dataclass
@@ -75,8 +98,7 @@ class Captured:
         self._side = torch.cuda.Stream(device.index)
         self._calls = 0
         self._idle_since = 0
-        self._capture_ns = 0
-        self._pool_bytes = 0
+        self._cost = CaptureCost(device)
         self._signature_names: tuple[str, ...] = ()
         self._signatures: list[dict[str, Any]] = []
         self.observation = Observation(state, state_name)
@@ -102,7 +124,7 @@ class Captured:
     @property
     def capture_ns(self) -> int:
         """Host time spent on capturing so far."""
-        return self._capture_ns
+        return self._cost.ns
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         signature = _signature(args, kwargs) if args or kwargs else ()
@@ -178,19 +200,15 @@ class Captured:
         replaced = iter([tensor for _, tensor in static])
         new_args = tuple(_replaced(item, replaced) for item in args)
         new_kwargs = {name: _replaced(item, replaced) for name, item in kwargs.items()}
-        gc.collect()
-        self._device.synchronize()
-        torch.cuda.empty_cache()
-        reserved = torch.cuda.memory_reserved(self._device.index)
         graph = torch.cuda.CUDAGraph()
-        began = time.perf_counter_ns()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=self._side):
+            with (
+                self._cost.of_one(),
+                torch.cuda.graph(graph, pool=self._pool, stream=self._side),
+            ):
                 out = self._call(*new_args, **new_kwargs)
         except RuntimeError as error:
             raise ModeFailureError(self._failure(error, on_host)) from error
-        self._capture_ns += time.perf_counter_ns() - began
-        self._pool_bytes += torch.cuda.memory_reserved(self._device.index) - reserved
         self._graphs[key] = _Graph(graph, static, out)
         graph.replay()
         return out
@@ -259,7 +277,7 @@ class Captured:
         return {
             "warmup_steps": self._calls,
             "graphs": len(self._graphs),
-            "capture_ns": self._capture_ns,
+            "capture_ns": self._cost.ns,
             "static_inputs": [
                 {
                     "name": name,
@@ -270,7 +288,7 @@ class Captured:
                 for name, tensor in inputs
             ],
             "input_copies_bytes": sum(t.numel() * t.element_size() for _, t in inputs),
-            "pool_bytes": self._pool_bytes,
+            "pool_bytes": self._cost.pool_bytes,
             "whole_step": not inputs,
         }
 

@@ -7,9 +7,7 @@ used: a Dynamo backend, `split_module`, `torch.compile` for each piece, `torch.c
 
 from __future__ import annotations
 
-import gc
 import re
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ import torch
 from torch.fx import GraphModule
 from torch.fx.passes.split_module import split_module
 
+from gaptrace_collectors.capture import CaptureCost
 from gaptrace_collectors.failure import (
     Evidence,
     Failure,
@@ -156,6 +155,7 @@ class _Part:
     """What one of Dynamo's graphs was split into."""
 
     bucket: int | None
+    cost: CaptureCost
     pieces: list[Piece] = field(default_factory=list)
     seams: list[Seam] = field(default_factory=list)
 
@@ -167,8 +167,6 @@ class Pieces:
     device: Device
     split_at: tuple[str, ...] = ()
     buckets: Buckets | None = None
-    capture_ns: int = 0
-    pool_bytes: int = 0
     _parts: list[_Part] = field(default_factory=list)
     _pool: Any = None
 
@@ -181,6 +179,11 @@ class Pieces:
     def seams(self) -> list[Seam]:
         """All seams, of every bucket."""
         return [seam for part in self._parts for seam in part.seams]
+
+    @property
+    def capture_ns(self) -> int:
+        """Host time that capturing took so far, over all buckets."""
+        return sum(part.cost.ns for part in self._parts)
 
     @property
     def captured(self) -> int:
@@ -213,7 +216,7 @@ class Pieces:
         """Put a Piece in the place of every submodule that holds no operator to be left outside."""
         bucket = self.buckets.current if self.buckets else None
         before = sum(len(part.pieces) for part in self._parts if part.bucket == bucket)
-        made = _Part(bucket)
+        made = _Part(bucket, CaptureCost(self.device))
         self._parts.append(made)
         origin: dict[fx.Node, str] = {}
         for node in whole.graph.nodes:
@@ -232,23 +235,19 @@ class Pieces:
                 piece = Piece(before + len(made.pieces), module, origins)
                 made.pieces.append(piece)
                 delattr(whole, name)
-                setattr(whole, name, _Slot(piece, self))
+                setattr(whole, name, _Slot(piece, made.cost, self))
             elif node.op == "call_function":  # unpacks what a submodule returned
                 origin[node] = origin.get(node.args[0], "other")
 
-    def run(self, piece: Piece, args: tuple[Any, ...]) -> Any:
-        """One call of a piece: capture it where that is due."""
+    def run(self, piece: Piece, cost: CaptureCost, args: tuple[Any, ...]) -> Any:
+        """One call of a piece: capture it where that is due, and count that in `cost`."""
         if piece.captured or not (self.device.accelerated and piece.warm):
             return piece(*args)
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        gc.collect()
-        self.device.synchronize()
-        torch.cuda.empty_cache()
-        reserved = torch.cuda.memory_reserved(self.device.index)
-        began = time.perf_counter_ns()
         try:
-            out = piece.capture(args, self._pool)
+            with cost.of_one():
+                return piece.capture(args, self._pool)
         except RuntimeError as error:
             where = place_of_error(error)
             raise ModeFailureError(
@@ -258,9 +257,6 @@ class Pieces:
                     (Evidence(first_line(error), where, str(error)[:2000]),),
                 )
             ) from error
-        self.capture_ns += time.perf_counter_ns() - began
-        self.pool_bytes += torch.cuda.memory_reserved(self.device.index) - reserved
-        return out
 
     def section(self, bucket: int | None = None) -> dict[str, Any]:
         """The `piecewise` section of run.json, of one bucket's pieces or of all."""
@@ -288,8 +284,8 @@ class Pieces:
             "seams": [vars(seam) for seam in seams],
             "pieces": len(pieces),
             "captured": sum(piece.captured for piece in pieces),
-            "capture_ns": self.capture_ns,
-            "pool_bytes": self.pool_bytes,
+            "capture_ns": sum(part.cost.ns for part in parts),
+            "pool_bytes": sum(part.cost.pool_bytes for part in parts),
             "copied_inputs": copied,
             "copied_bytes": sum(item["bytes"] for item in copied),
             "graphs": len(parts),
@@ -300,13 +296,14 @@ class Pieces:
 class _Slot(torch.nn.Module):  # type: ignore[misc]
     """A piece as a submodule of the split graph."""
 
-    def __init__(self, piece: Piece, pieces: Pieces) -> None:
+    def __init__(self, piece: Piece, cost: CaptureCost, pieces: Pieces) -> None:
         super().__init__()
         self._piece = piece
+        self._cost = cost
         self._pieces = pieces
 
     def forward(self, *args: Any) -> Any:
-        return self._pieces.run(self._piece, args)
+        return self._pieces.run(self._piece, self._cost, args)
 
 
 def op_name(node: fx.Node) -> str:

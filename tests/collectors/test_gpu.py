@@ -21,6 +21,17 @@ SHORT = ("--repeats", "1", "--timed-steps", "40", "--steps", "5", "--warmup", "8
 SMALL = ("--layers", "4", "--hidden", "1024", "--heads", "16", "--kv-heads", "4")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def a_gpu_for_each_worker():
+    """Recordings that share a GPU would time each other."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    with pytest.MonkeyPatch.context() as patch:
+        if torch.cuda.device_count() > 1 and "CUDA_VISIBLE_DEVICES" not in os.environ:
+            number = int(worker) % torch.cuda.device_count()
+            patch.setenv("CUDA_VISIBLE_DEVICES", str(number))
+        yield
+
+
 def show(name: str, done: Collected) -> None:
     """One line a cell: what was measured, for the log of the GPU machine."""
     for path in sorted(done.root.rglob("run.json")):
