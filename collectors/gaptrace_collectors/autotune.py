@@ -85,12 +85,13 @@ class Autotuning:
         name = _class(choice)
         return self._library if name == _EXTERN else _KINDS.get(name, name)
 
-    def section(self, seconds: float | None, start: str | None) -> dict[str, Any]:
-        """The `autotune` section of run.json."""
+    def section(self, seconds: float | None, *, cached: bool) -> dict[str, Any]:
+        """The `autotune` section of run.json; `cached`: all compiled graphs came from the cache."""
         note = None
         if not self._choices and not self.skipped:
-            if start == "warm":
-                note = "choices came from the cache"
+            if cached:
+                note = "the choices for matrix products came with the graphs from the cache"
+                note += "; the time went into other kernels, at their first call" if seconds else ""
             elif seconds:
                 note = "no matrix product had a choice; the time went into the other kernels"
             else:

@@ -21,6 +21,7 @@ import torch
 from gaptrace_collectors import folder as files
 from gaptrace_collectors import manifest
 from gaptrace_collectors.build_run import BuildRun, call_build, defines_build, source_path
+from gaptrace_collectors.cudagraph_trees import overwritten_output
 from gaptrace_collectors.device import Device
 from gaptrace_collectors.failure import (
     Evidence,
@@ -32,7 +33,7 @@ from gaptrace_collectors.failure import (
     place_of_error,
 )
 from gaptrace_collectors.manifest import CellInfo
-from gaptrace_collectors.options import Options, Target
+from gaptrace_collectors.options import TREES, Options, Target
 from gaptrace_collectors.outputs import Outputs
 from gaptrace_collectors.plan import Plan
 from gaptrace_collectors.points import BATCH, with_batch
@@ -207,7 +208,11 @@ class Cell:
     def _note_end(self, ended: _UserCode) -> None:
         """Put the script's end into the manifest, and show its traceback as Python would."""
         error = ended.error
-        if error is not None:
+        # What the mode did to the script is not the script's error: it was left, and that is all.
+        blamed = overwritten_output(error) if error and self.info.mode in TREES else None
+        if blamed is not None:
+            ended.code, ended.stopped = 0, True
+        elif error is not None:
             shown = own_frames_removed(error.__traceback__)
             traceback.print_exception(type(error), error, shown)
         run = self._run
@@ -217,6 +222,8 @@ class Cell:
             run.recorder.finish_timing()
             if enough:  # the script fell over behind everything that was to be measured
                 self._done(None)
+        if not self._written and blamed is not None:
+            self._done(blamed)
         if not self._written and error is not None:
             failure = Failure(
                 "script_error",

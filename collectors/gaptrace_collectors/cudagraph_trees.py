@@ -10,13 +10,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import dynamo_records
-from gaptrace_collectors.failure import place_of
+from gaptrace_collectors.failure import Evidence, Failure, first_line, place_of
 
 if TYPE_CHECKING:
     from gaptrace_collectors.device import Device
 
 _LOGGERS = ("cudagraphs_log", "perf_hint_log", "log")
 _MODULES = ("torch._inductor.cudagraph_utils", "torch._inductor.cudagraph_trees")
+
+# As torch's cudagraph_trees.py words it, since 2.1.
+_OVERWRITTEN = "output of CUDAGraphs that has been overwritten"
 
 
 class TreeWatch:
@@ -97,11 +100,34 @@ class _Keeper(logging.Handler):
 
 def _place(text: str) -> str:
     """`file:line` of the user's code, where the message carries a stack."""
+    return _where(text).partition(" in ")[0]
+
+
+def _where(text: str) -> str:
+    """`file:line in function: code` of the innermost frame of the user's code in a message."""
     frames = [
-        traceback.FrameSummary(name, int(line), "")
-        for name, line in re.findall(r'File "([^"]+)", line (\d+)', text)
+        traceback.FrameSummary(name, int(line), function)
+        for name, line, function in re.findall(r'File "([^"]+)", line (\d+)(?:, in (\S+))?', text)
     ]
-    return place_of(frames).partition(" in ")[0]
+    return place_of(frames)
+
+
+def overwritten_output(error: BaseException) -> Failure | None:
+    """The failure of a step that reads what an earlier step returned; None for any other error.
+
+    Trees reuse the memory of a step's outputs for the next one's. A cache that each step makes
+    anew and hands to the next is such an output: the mode cannot work with it.
+    """
+    text = str(error)
+    if not (isinstance(error, RuntimeError) and _OVERWRITTEN in text):
+        return None
+    where = _where(text)
+    return Failure(
+        "overwritten_output",
+        "a tensor that a step returned is read after the next step began, when CUDA-graph trees"
+        f" have overwritten it; it was made at {where or 'a place that torch does not name'}",
+        (Evidence(first_line(error, 120), where, text[:2000]),),
+    )
 
 
 def _managers() -> list[tuple[int, int | None]]:

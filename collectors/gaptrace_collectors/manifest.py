@@ -84,7 +84,8 @@ def build(
     driver = power.driver() if power else None
     compiled = recorder.warm_up.compile_section() if recorder else None
     # Reading the cache folder takes a walk through it: once is enough.
-    cache = compiled["cache"]["start"] if compiled and "cache" in compiled else None
+    cache = (compiled or {}).get("cache")
+    start = cache["start"] if cache else None
     notes = list(notes)
     if power and power.note:
         notes.append(power.note)
@@ -143,7 +144,7 @@ def build(
         "versions": facts.versions(driver),
         "env": facts.environment(),
         "host": facts.host(),
-        "startup": recorder.warm_up.startup_section(cache) if recorder else None,
+        "startup": recorder.warm_up.startup_section(start) if recorder else None,
         "compile": compiled,
         "capture": captured.section() if captured else None,
         **_engine_sections(recorder, view, cache),
@@ -183,7 +184,9 @@ def _used(info: CellInfo) -> dict[str, Any]:
     }
 
 
-def _engine_sections(recorder: Recorder | None, view: View, cache: str | None) -> dict[str, Any]:
+def _engine_sections(
+    recorder: Recorder | None, view: View, cache: dict[str, Any] | None
+) -> dict[str, Any]:
     """What lies between compiled and captured: pieces, buckets, autotuning, torch's own trees."""
     compiler = recorder.runner.compiler if recorder else None
     autotune = compiler.autotune if compiler else None
@@ -194,7 +197,11 @@ def _engine_sections(recorder: Recorder | None, view: View, cache: str | None) -
         "cudagraph_trees": compiler.trees.section() if compiler and compiler.trees else None,
     }
     if compiler and autotune:
-        sections["autotune"] = autotune.section(compiler.compiles.autotune_seconds(), cache)
+        graphs = (cache or {}).get("fx_graph", {})
+        sections["autotune"] = autotune.section(
+            compiler.compiles.autotune_seconds(),
+            cached=graphs.get("hits", 0) > 0 and not graphs["misses"],
+        )
     return sections
 
 

@@ -61,7 +61,10 @@ class WarmUp:
                 return None
             return {"requested": False, "frames": dynamo_frames()}
         section = compiles.section()
-        section["cache"]["autotune_seconds"] = compiles.autotune_seconds()
+        compiler = self._runner.compiler
+        if compiler and compiler.autotune and not compiler.autotune.skipped:
+            # Torch counts every candidate that was tried; with a cached graph, those of back then.
+            section["inductor"]["generated_kernels"] = None
         note = None
         if not self.steady:
             guards = [item["guard"] for item in section["recompiles"]]

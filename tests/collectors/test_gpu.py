@@ -282,13 +282,41 @@ def test_each_bucket_has_its_graph_and_its_price(bench):
     assert run["steadiness"]["observed"]["graph launches"] >= 6
 
 
+MUTATING = """
+import torch
+
+
+def build():
+    weights = torch.randn(256, 256, device="cuda")
+    seen = torch.zeros(1, 256, device="cuda")
+
+    @torch.no_grad()
+    def step():
+        seen.mul_(0.5).add_(torch.tanh(seen @ weights) + 1)  # neither parameter nor buffer
+        return seen * 2
+
+    step.tokens = 1
+    step.reset = lambda: seen.zero_()
+    return step
+"""
+
+
 def test_torch_says_why_it_gave_up_on_capturing(bench):
+    done = bench.collect("--modes", "eager,reduce-overhead", *SHORT, bench.script(MUTATING))
+    show("mutated input", done)
+    assert done.code == 0, done.stderr
+    trees = done.run("reduce-overhead")["cudagraph_trees"]
+    print("GPU trees", trees)
+    assert trees["skips"] >= 1
+    assert any("mutated inputs" in item["reason"] for item in trees["skip_reasons"])
+
+
+def test_a_cache_that_trees_overwrite_is_a_mode_that_cannot_work(bench):
     done = workload(bench, "hf_generate", "--tiny", modes="eager,reduce-overhead")
     run = done.run("reduce-overhead")
-    trees = run["cudagraph_trees"]
-    print("GPU trees", trees)
-    assert trees["recordings"] or trees["skips"]
-    assert trees["skips"] == 0 or trees["skip_reasons"]
+    assert run["status"] == "mode_failed"
+    assert run["failure"]["kind"] == "overwritten_output"
+    assert "cache_utils.py" in run["failure"]["evidence"][0]["where"]
 
 
 def test_only_small_batches_are_tuned(bench):

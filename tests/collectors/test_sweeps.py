@@ -171,6 +171,39 @@ def test_reduce_overhead_says_why_it_captured_nothing(bench):
     assert done.run("eager")["cudagraph_trees"] is None
 
 
+OVERWRITTEN = (
+    "Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run."
+    ' Stack trace: File "{file}", line 2, in update\n    keys = 2. To prevent overwriting, clone'
+)
+
+
+def test_a_step_that_reads_an_overwritten_output_is_a_mode_that_cannot_work(bench, tmp_path):
+    # Torch raises this on a GPU only; what is to become of it is the same here.
+    code = tmp_path / "cache.py"
+    code.write_text("class Cache:\n    keys = 2\n")
+    raising = f"raise RuntimeError({OVERWRITTEN.format(file=code)!r})"
+    script = bench.script(
+        LOOP.replace("int(sys.argv[1])", "1").replace(
+            "        token = model(token)",
+            "        if _ == 12 and 'torch._inductor.compile_fx' in sys.modules:\n"
+            f"            {raising}\n"
+            "        token = model(token)",
+        )
+    )
+    words = ("--modes", "eager,reduce-overhead,compiled", *QUICK)
+    done = bench.collect(*words, script)
+    run = done.run("reduce-overhead")
+    assert (run["status"], run["failure"]["kind"]) == ("mode_failed", "overwritten_output")
+    assert f"it was made at {code}:2 in update: keys = 2" in run["failure"]["reason"]
+    assert run["failure"]["evidence"][0]["where"] == f"{code}:2 in update: keys = 2"
+    assert run["script"]["exit_code"] is None
+    assert "accessing tensor output" in run["script"]["error"]
+    # No tree, no blame: in any other mode it is the script's own error.
+    assert done.run("compiled")["status"] == "script_failed"
+    assert done.run("compiled")["failure"]["kind"] == "script_error"
+    assert done.code == 1
+
+
 def test_what_torch_logs_about_giving_up_is_kept(tmp_path):
     device = Device()
     device.begin(torch.device("cpu"))
@@ -230,7 +263,7 @@ def test_the_fastest_candidate_is_the_choice_and_equal_questions_are_counted():
         }
         tuning._chosen(timings, "mm", inputs, list(timings))
     tuning._chosen({ExternKernelCaller(): 0.02}, "addmm", inputs)
-    section = tuning.section(1.5, "cold")
+    section = tuning.section(1.5, cached=False)
     assert section["choices"][0] == {
         "op": "mm",
         "shapes": [[8, 64], [64, 32]],
@@ -248,7 +281,22 @@ def test_the_fastest_candidate_is_the_choice_and_equal_questions_are_counted():
 
 def test_a_batch_above_the_cap_is_not_tuned():
     tuning = Autotuning(8, 9, accelerated=True)
-    assert tuning.section(None, "cold")["skipped"] == "batch 9 is above --autotune-max-batch 8"
+    assert (
+        tuning.section(None, cached=False)["skipped"] == "batch 9 is above --autotune-max-batch 8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (None, "the choices for matrix products came with the graphs from the cache"),
+        (2.0, "from the cache; the time went into other kernels, at their first call"),
+    ],
+)
+def test_choices_that_came_from_the_cache_are_not_denied(seconds, said):
+    tuning = Autotuning(None, 1, accelerated=True)
+    assert tuning.section(seconds, cached=True)["note"].endswith(said)
+    assert "no matrix product had a choice" in tuning.section(2.0, cached=False)["note"]
 
 
 def test_products_are_really_tuned(bench, monkeypatch):
@@ -263,7 +311,11 @@ def test_products_are_really_tuned(bench, monkeypatch):
     for choice in small["choices"]:
         assert choice["kind"] in ("C++ template", "ATen")
         assert choice["ns"] > 0
-    large = done.run("batch-8/max-autotune")["autotune"]
+    # Candidates are counted by torch as if they were kernels of the graph.
+    assert done.run("batch-1/max-autotune")["compile"]["inductor"]["generated_kernels"] is None
+    large = done.run("batch-8/max-autotune")
+    assert large["compile"]["inductor"]["generated_kernels"] > 0
+    large = large["autotune"]
     assert large["skipped"] == "batch 8 is above --autotune-max-batch 4"
     assert large["choices"] == []
 
@@ -290,7 +342,7 @@ def test_templates_are_counted_by_what_is_fused_into_them(monkeypatch):
     watched(None, Node("mm", size=(8, 64)), [], prologue_nodes=[Node("to_1")])
     watched(None, Node("mm"), [], [], only_gen_src_code=True)
     assert len(generated) == 4
-    assert tuning.section(1.0, "cold")["templates"] == [
+    assert tuning.section(1.0, cached=False)["templates"] == [
         {"output": [8, 32], "prologue": [], "epilogue": ["mul", "silu"], "count": 2},
         {"output": [8, 64], "prologue": ["to"], "epilogue": [], "count": 1},
     ]
