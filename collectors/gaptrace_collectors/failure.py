@@ -8,11 +8,15 @@ import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Its folder, not any folder of that name: environments are called torch, too.
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(traceback.__file__)) + os.sep
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -69,7 +73,7 @@ class StopScript(SystemExit):
 
 def is_library(filename: str) -> bool:
     """Whether a file belongs to torch, to this package or to the interpreter."""
-    if filename.startswith((_OWN, "<")) or f"{os.sep}torch{os.sep}" in filename:
+    if filename.startswith((_OWN, _TORCH, "<")):
         return True
     # Installed packages lie below the standard library's folder, but are somebody's code.
     return filename.startswith(_STDLIB) and not any(part in filename for part in _INSTALLED)
