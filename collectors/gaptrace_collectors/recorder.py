@@ -229,7 +229,7 @@ class Recorder:
                 pending = self.runner.captured is not None and not self.runner.captured.ready
                 quiet = 0 if last["compiles"] or last["captures"] or pending else quiet + 1
             self.device.synchronize()
-            reserved = self.device.reserved()
+            reserved, now = self.device.reserved(), self.runner.capture_ns()
             buckets.prepared.append(
                 {
                     "size": size,
@@ -237,7 +237,7 @@ class Recorder:
                     "first_call_ns": self.warm_up.history[-calls]["host_ns"],
                     "compile_seconds": round(self._compile_seconds() - compiled, 3),
                     "autotune_seconds": round(self._autotune_seconds() - tuned, 3),
-                    "capture_ns": (self.runner.capture_ns() or 0) - captured,
+                    "capture_ns": None if now is None else now - captured,
                     "memory_bytes": None if reserved is None else reserved - (memory or 0),
                     "calls": calls,
                 }

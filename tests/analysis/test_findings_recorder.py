@@ -181,3 +181,61 @@ def test_tuning_within_a_compilation_is_not_told_as_if_it_came_on_top() -> None:
 )
 def test_starts_that_need_no_word(rest: dict[str, Any]) -> None:
     assert "GT307" not in ids(analysed(**rest))
+
+
+def tuned(*choices: dict[str, Any], name: str = "triton_tem_fused_mm_t_view_3") -> Any:
+    """Steps of one kernel of 50 µs, of a run whose autotuning made these choices."""
+
+    def one(at: int, corr: int, step: int) -> list[Event]:
+        return eager(at, corr, name, dur=50_000)
+
+    manifest = {"schema": "gaptrace.run/1", "step": {"tokens": 2}}
+    return loop(one, period=PERIOD, manifest={**manifest, "autotune": {"choices": list(choices)}})
+
+
+def choice(ns: int, extern: int | None, kind: str = "Triton template", **rest: Any):
+    return {"op": "mm", "kind": kind, "ns": ns, "best_extern_ns": extern, "count": 1, **rest}
+
+
+def test_trials_much_longer_than_the_kernels_are_told() -> None:
+    found = the(tuned(choice(100_000, 120_000)), "GT409")
+    assert (found.ceiling_ns_per_token, found.places) == (0, 1)
+    assert "took 100 µs on average when each was tried alone" in found.text
+    assert "(the best library calls 120 µs)" in found.text
+    assert "In this step 1 of them take 50.0 µs on average: 50 % of a trial" in found.text
+
+
+def test_each_bucket_asked_for_its_own_graph() -> None:
+    two = (choice(90_000, 150_000), choice(110_000, None))
+    text = the(tuned(*two), "GT409").text
+    assert "2 matrix products" in text
+    assert "took 100 µs on average" in text
+    assert "(the best library calls 150 µs)" in text
+
+
+@pytest.mark.parametrize(
+    ("choices", "name"),
+    [
+        ([choice(70_000, 80_000)], "triton_tem_fused_mm_t_view_3"),
+        ([choice(100_000, 120_000, "cuBLAS")], "triton_tem_fused_mm_t_view_3"),
+        ([choice(100_000, 120_000)], "triton_poi_fused_add_3"),
+        ([], "triton_tem_fused_mm_t_view_3"),
+        ([choice(100_000, 120_000, count=None)], "triton_tem_fused_mm_t_view_3"),
+    ],
+    ids=["nearly the kernel", "library", "no template in the step", "no choice", "uncounted"],
+)
+def test_trials_that_say_nothing_of_this_step(choices: list[dict[str, Any]], name: str) -> None:
+    assert "GT409" not in ids(tuned(*choices, name=name))
+
+
+def test_trials_of_other_templates_than_the_step_runs_are_not_compared() -> None:
+    def two(at: int, corr: int, step: int) -> list[Event]:
+        name = "triton_tem_fused_mm_3"
+        first = eager(at, corr, name, dur=20_000)
+        return first + eager(at + 40_000, corr + 1, name, dur=20_000)
+
+    manifest = {"schema": "gaptrace.run/1", "step": {"tokens": 1}}
+    for count, seen in ((3, False), (4, True)):
+        autotune = {"choices": [choice(100_000, None, count=count)]}
+        run = loop(two, period=PERIOD, manifest={**manifest, "autotune": autotune})
+        assert ("GT409" in ids(run)) is seen

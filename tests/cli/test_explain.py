@@ -94,7 +94,7 @@ def test_json_of_a_term_and_of_the_list(capsys: pytest.CaptureFixture[str]) -> N
     [
         ("GT1", "did you mean GT101, GT102"),
         ("GT013", "did you mean GT"),
-        ("GT999", "lists all findings"),
+        ("GT99999", "lists all findings"),
         ("idel", "did you mean idle"),
         ("blocking copie in the step", "did you mean GT203"),
         ("xyzzyx", "lists all terms"),

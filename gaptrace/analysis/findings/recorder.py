@@ -1,4 +1,4 @@
-"""Findings that only the recorder can show: captures given up, padding, starts with a cold cache.
+"""Findings that only the recorder can show: captures given up, padding, tuning, cold starts.
 
 Nothing of it is in the trace; the recorder counted it in the same process.
 """
@@ -12,6 +12,7 @@ from gaptrace import units
 from gaptrace.analysis.findings.rule import Claim, Finding, Needs, rule
 from gaptrace.analysis.startup import COLD, PARTLY, startup_of
 from gaptrace.knowledge.graph_skips import skip_of
+from gaptrace.knowledge.inductor_names import inductor_parts
 
 if TYPE_CHECKING:
     from gaptrace.analysis.findings.view import View
@@ -22,6 +23,9 @@ REASONS_SHOWN = 3
 MANY_RECORDINGS = 4
 # Padding below this share of the positions read is what a fine grid of buckets leaves.
 PADDED = 0.05
+# Kernels that took this many times as long when they were tried alone as they take in the step.
+LONGER_ALONE = 1.5
+TEMPLATE = "Triton template"
 # A start that compiles for less than this is not worth shipping a cache for.
 SHORT_COMPILE_NS = 5 * NS
 
@@ -116,6 +120,51 @@ def padding(view: View) -> Iterator[Claim]:
         text += ". What they cost needs the bytes of the cache (--kv-bytes) and a bandwidth."
     title = "padding to a bucket is read and thrown away"
     yield Claim(Finding("GT408", title, ceiling, "likely", text, places=1))
+
+
+@rule("GT409", needs=Needs.CAUSES)
+def tuned_by_more_than_kernels(view: View) -> Iterator[Claim]:
+    """Products that became templates by trials much longer than the kernels themselves.
+
+    Ceiling 0: what library calls would take in this step, only a step with them can show. Told only
+    where the step runs as many templates as were chosen for it, so that both means are of the same
+    kernels.
+    """
+    analysis = view.analysis
+    chosen = [
+        (item["ns"], item.get("best_extern_ns"), item["count"])
+        for item in _rows(analysis.manifest.get("autotune", "choices"))
+        if item.get("kind") == TEMPLATE and _is_size(item.get("ns")) and _is_size(item.get("count"))
+    ]
+    tried = sum(count for _, _, count in chosen)
+    tokens = analysis.headline.tokens_per_step or 1
+    rows = [
+        row
+        for row in analysis.kernels.rows
+        if (parts := inductor_parts(row.name)) is not None and parts.kind == "template"
+    ]
+    run = round(sum(row.per_token for row in rows) * tokens)
+    # Each bucket's graph asked the same questions.
+    if not run or not tried or tried % run:
+        return
+    alone = sum(ns * count for ns, _, count in chosen) / tried
+    inside = sum(row.total_ns_per_token for row in rows) * tokens / run
+    if alone < LONGER_ALONE * inside:
+        return
+    text = f"{units.count(len(chosen))} matrix products became Triton templates, which took "
+    text += f"{units.time(alone)} on average when each was tried alone"
+    extern = [(ns, count) for _, ns, count in chosen if _is_size(ns)]
+    if extern:
+        mean = sum(ns * count for ns, count in extern) / sum(count for _, count in extern)
+        text += f" (the best library calls {units.time(mean)})"
+    text += f". In this step {units.count(run)} of them take {units.time(inside)} on average: "
+    text += f"{units.share(1 - inside / alone, 1)} of a trial was not the kernel but what comes "
+    text += (
+        "with it alone, such as its call and launch, and that differs between candidates. Which "
+    )
+    text += "kernel is shorter in the step, only a step with library calls can show."
+    title = "products were chosen by trials longer than their kernels"
+    yield Claim(Finding("GT409", title, 0.0, "measured", text, places=len(chosen)))
 
 
 def _is_size(value: object) -> bool:
