@@ -6,6 +6,8 @@ so that a step and its gaps can be read side by side.
 
 from __future__ import annotations
 
+import textwrap
+
 THIN = "\u2009"
 MISSING = "–"
 
@@ -108,3 +110,12 @@ def middle_elided(text: str, width: int) -> str:
     head = (width - 1 + 1) // 2
     tail = width - 1 - head
     return f"{text[:head]}…{text[-tail:] if tail else ''}"
+
+
+def two_lines(text: str, width: int) -> list[str]:
+    """`text` in at most two lines of `width` characters; the second may lose its middle.
+
+    An empty text has no line.
+    """
+    lines = textwrap.wrap(text, width, break_on_hyphens=False)
+    return lines if len(lines) <= 2 else [lines[0], middle_elided(" ".join(lines[1:]), width)]

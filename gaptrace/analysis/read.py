@@ -33,7 +33,7 @@ def read_points(path: str, options: Options, *, use_cache: bool) -> SweepAnalysi
         )
         for point in sweep.points
     ]
-    return analyze_sweep(sweep.name, path, points)
+    return analyze_sweep(sweep.name, path, points, missing=sweep.missing)
 
 
 def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
@@ -56,4 +56,5 @@ def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool
             load=None if trace_path is None else partial(found.load, cache=cache),
         )
 
-    return analyze_run(folder.name, path, [cell(found) for found in folder.cells], options)
+    cells = [cell(found) for found in folder.cells]
+    return analyze_run(folder.name, path, cells, options, missing=folder.missing)

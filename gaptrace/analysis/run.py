@@ -15,7 +15,7 @@ from gaptrace.analysis.analyze import analyze
 from gaptrace.analysis.options import Options
 from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.runinfo import Manifest
-from gaptrace.analysis.startup import mode_start, seam_prices, tuning_gain
+from gaptrace.analysis.startup import ModeStart, mode_start, seam_prices, tuning_gain
 from gaptrace.analysis.stats import spread
 from gaptrace.trace import RunInfo, Trace
 
@@ -35,11 +35,15 @@ class CellResult:
 
 @dataclass(frozen=True)
 class RunAnalysis:
-    """All cells of one run, in the order of the folder."""
+    """All cells of one run, in the order of the folder.
+
+    missing: modes and repeats that were to be recorded when the recording was stopped.
+    """
 
     name: str
     path: str
     cells: tuple[CellResult, ...]
+    missing: tuple[str, ...] = ()
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -61,19 +65,24 @@ class RunAnalysis:
         return next(a for ns, a in times if ns == middle)
 
     @property
-    def summary(self) -> dict[str, Any]:
-        """The run as plain data: `gaptrace.runs/1`, one analysis per cell that has one."""
-        gain = tuning_gain(self)
-        starts = {
+    def starts(self) -> dict[str, ModeStart]:
+        """How each mode started, cold and warm, where the recorder saw it."""
+        return {
             mode: start
             for mode in self.modes
             if (start := mode_start(c.manifest for c in self.cells if c.mode == mode)) is not None
         }
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The run as plain data: `gaptrace.runs/1`, one analysis per cell that has one."""
+        gain = tuning_gain(self)
         return {
             "schema": "gaptrace.runs/1",
             "name": self.name,
-            "startup": {mode: start.as_dict() for mode, start in starts.items()},
+            "startup": {mode: start.as_dict() for mode, start in self.starts.items()},
             "autotuning": None if gain is None else gain.as_dict(),
+            "missing": list(self.missing),
             "seam_prices": [price.as_dict() for price in seam_prices(self)],
             "cells": [
                 {
@@ -123,7 +132,12 @@ class Cell:
 
 
 def analyze_run(
-    name: str, path: str, cells: Sequence[Cell], options: Options | None = None
+    name: str,
+    path: str,
+    cells: Sequence[Cell],
+    options: Options | None = None,
+    *,
+    missing: tuple[str, ...] = (),
 ) -> RunAnalysis:
     """Every cell of a run analysed; traces are loaded one at a time."""
     options = options or Options()
@@ -143,7 +157,7 @@ def analyze_run(
         )
     place = {(cell.mode, cell.repeat): i for i, cell in enumerate(cells)}
     results.sort(key=lambda result: place[result.mode, result.repeat])
-    return RunAnalysis(name, path, tuple(results))
+    return RunAnalysis(name, path, tuple(results), missing)
 
 
 def _lend(options: Options, eager: Analysis) -> Options:

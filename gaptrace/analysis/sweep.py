@@ -215,7 +215,11 @@ class _Own:
 
 
 def analyze_sweep(
-    name: str, path: str, points: Sequence[tuple[Place, Callable[[], RunAnalysis]]]
+    name: str,
+    path: str,
+    points: Sequence[tuple[Place, Callable[[], RunAnalysis]]],
+    *,
+    missing: Sequence[str] = (),
 ) -> SweepAnalysis:
     """Every point analysed and condensed; points are loaded one at a time, in their order."""
     batches = tuple(sorted({place.batch for place, _ in points if place.batch is not None}))
@@ -224,6 +228,8 @@ def analyze_sweep(
     realised: dict[Place, tuple[float, str]] = {}
     facts: tuple[str, ...] = ()
     notes: dict[str, None] = {}
+    if missing:
+        notes[f"the recording was stopped before it was complete: {', '.join(missing)}"] = None
     findings: dict[tuple[str, str], None] = {}
     for place, load in points:
         run = load()
@@ -379,6 +385,8 @@ def _facts(run: RunAnalysis) -> tuple[str, ...]:
 def _notes(place: Place, run: RunAnalysis) -> list[str]:
     """What to know about single cells: modes that failed, outputs that differ, weak traces."""
     found = []
+    if run.missing:
+        found.append(f"{place.name}: stopped before {', '.join(run.missing)}")
     for cell in run.cells:
         where = f"{place.name}/{cell.mode}"
         if cell.reason:

@@ -22,6 +22,7 @@ from gaptrace.load.loading import load
 from gaptrace.trace import RunInfo, Trace
 
 MANIFEST = "run.json"
+INDEX = "collect.json"
 SCHEMA = "gaptrace.run/1"
 # The order in which modes are shown; others follow by name.
 MODES = (
@@ -75,11 +76,16 @@ class RunCell:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run: its name and its cells, by mode in the usual order, then by repeat."""
+    """A run: its name and its cells, by mode in the usual order, then by repeat.
+
+    missing: `MODE/REPEAT` that were to be recorded when the recording was stopped, and the reason
+    where there is one.
+    """
 
     path: Path
     name: str
     cells: tuple[RunCell, ...]
+    missing: tuple[str, ...] = ()
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -103,11 +109,15 @@ class Point:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """A sweep: its name and its points, by length and then by batch size."""
+    """A sweep: its name and its points, by length and then by batch size.
+
+    missing: names of points that were to be recorded when the recording was stopped.
+    """
 
     path: Path
     name: str
     points: tuple[Point, ...]
+    missing: tuple[str, ...] = ()
 
 
 def is_sweep(path: str | Path) -> bool:
@@ -132,7 +142,8 @@ def read_sweep(path: str | Path) -> SweepFolder:
         points.append(Point(place.name, batch, length, read_run_folder(place)))
     points.sort(key=lambda point: (point.length or 0, point.batch or 0))
     own = next((c.manifest.get("name") for p in points for c in p.run.cells), None)
-    return SweepFolder(folder, str(own or folder.absolute().name), tuple(points))
+    name = str(own or folder.absolute().name)
+    return SweepFolder(folder, name, tuple(points), _missing_points(folder, points))
 
 
 def _sizes(name: str) -> tuple[int | None, int | None]:
@@ -192,7 +203,65 @@ def read_run_folder(path: str | Path) -> RunFolder:
     order = {mode: i for i, mode in enumerate(MODES)}
     cells.sort(key=lambda cell: (order.get(cell.mode, len(order)), cell.mode, cell.repeat))
     name = next((str(c.manifest["name"]) for c in cells if c.manifest.get("name")), folder.name)
-    return RunFolder(folder, _with_point(name, cells), tuple(cells))
+    return RunFolder(folder, _with_point(name, cells), tuple(cells), _missing_cells(folder, cells))
+
+
+def _stopped(folder: Path) -> Mapping[str, Any]:
+    """What `collect` had set out to record in a folder and did not finish; empty where it did."""
+    try:
+        found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}  # A mode's own folder, or one put together by hand.
+    return found if isinstance(found, dict) and found.get("complete") is False else {}
+
+
+def _missing_cells(folder: Path, cells: list[RunCell]) -> tuple[str, ...]:
+    point = _sizes(folder.name)
+    index = _stopped(folder) or (_stopped(folder.parent) if any(point) else {})
+    there = {(cell.mode, cell.repeat) for cell in cells}
+    # A mode that cannot work is not recorded again, and `as-is` takes the place of all others.
+    done = {cell.mode for cell in cells if cell.status != "ok"}
+    if not index or any(cell.mode == "as-is" for cell in cells):
+        return ()
+    reasons = {
+        (cell.get("mode"), cell.get("repeat")): cell.get("reason")
+        for cell in _list(index, "cells")
+        if isinstance(cell, dict) and cell.get("path") is None and _is_at(cell.get("point"), point)
+    }
+    repeats = index.get("repeats")
+    found = []
+    for mode in _list(index, "modes"):
+        for repeat in range(1, repeats + 1 if isinstance(repeats, int) else 2):
+            if (mode, repeat) not in there and mode not in done:
+                why = reasons.get((mode, repeat))
+                found.append(f"{mode}/{repeat} ({why})" if why else f"{mode}/{repeat}")
+    return tuple(found)
+
+
+def _missing_points(folder: Path, points: list[Point]) -> tuple[str, ...]:
+    index = _stopped(folder)
+    there = {(point.batch, point.length) for point in points}
+    wanted = [
+        (batch, length)
+        for batch in _list(index, "batches") or (None,)
+        for length in _list(index, "buckets") or (None,)
+    ]
+    return tuple(_folder_name(*point) for point in wanted if any(point) and point not in there)
+
+
+def _folder_name(batch: object, length: object) -> str:
+    sizes = (("batch", batch), ("length", length))
+    return "-".join(f"{key}-{size}" for key, size in sizes if size is not None)
+
+
+def _is_at(point: object, sizes: tuple[int | None, int | None]) -> bool:
+    own = point if isinstance(point, dict) else {}
+    return (own.get("batch"), own.get("length")) in (sizes, (sizes[0], None))
+
+
+def _list(index: Mapping[str, Any], key: str) -> list[Any]:
+    found = index.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _with_point(name: str, cells: list[RunCell]) -> str:
@@ -200,8 +269,7 @@ def _with_point(name: str, cells: list[RunCell]) -> str:
     point = next((c.manifest["point"] for c in cells if c.manifest.get("point")), None)
     if not isinstance(point, Mapping):
         return name
-    parts = [f"{key}-{point[key]}" for key in ("batch", "length") if point.get(key) is not None]
-    own = "-".join(parts)
+    own = _folder_name(point.get("batch"), point.get("length"))
     return name if not own or name.endswith(own) else f"{name}/{own}"
 
 

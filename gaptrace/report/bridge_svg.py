@@ -162,9 +162,5 @@ def standalone_bridge_svg(pair: Pair) -> str:
 
 
 def _lines(pair: Pair) -> list[str]:
-    import textwrap
-
-    lines = textwrap.wrap(pair.sentence, 130)
-    first = lines[0] if lines else pair.label
-    second = units.middle_elided(" ".join(lines[1:]), 150) if len(lines) > 1 else pair.label
-    return [first, second]
+    first, *more = units.two_lines(pair.sentence, 140) or [pair.label]
+    return [first, *(more or [pair.label])]

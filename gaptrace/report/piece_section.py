@@ -41,8 +41,9 @@ def run_part_sections(run: RunAnalysis, context: Context) -> list[Section]:
     for number, part in enumerate(run_parts(run)):
         title = part.title[0].upper() + part.title[1:]
         what = title.partition(",")[0]
-        children = [element("p", context.terms.link(part.term, what), " of each mode.")]
+        children = []
         if part.rows:
+            children.append(element("p", context.terms.link(part.term, what), " of each mode."))
             rows = [_cells(row) for row in part.rows]
             children.append(data_table(part.title, list(part.header), rows))
         if part.lines:

@@ -1,4 +1,4 @@
-"""What the recorder adds to a run: starts, pieces, buckets, autotuning, graphs given up.
+"""What the recorder adds to a run: what is missing, starts, pieces, buckets, tuning, graph trees.
 
 Each part is a title, a table and sentences as plain text, so that the terminal, Markdown and HTML
 say the same. A part is there only where a mode of the run recorded something for it.
@@ -16,7 +16,7 @@ from gaptrace.analysis.piecewise import Piecewise, SeamKind
 from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.run import RunAnalysis, host_dispatch
 from gaptrace.analysis.runinfo import Manifest
-from gaptrace.analysis.startup import mode_start, seam_prices, tuning_gain
+from gaptrace.analysis.startup import seam_prices, tuning_gain
 from gaptrace.report.sweep_text import start_words
 
 CHOICES_SHOWN = 12
@@ -36,7 +36,14 @@ class RunPart:
 
 def run_parts(run: RunAnalysis) -> list[RunPart]:
     """The parts of a run that have something to say, in the order shown."""
-    found = (_starts(run), _pieces(run), _buckets(run), _tuning(run), _graph_trees(run))
+    found = (
+        _stopped(run),
+        _starts(run),
+        _pieces(run),
+        _buckets(run),
+        _tuning(run),
+        _graph_trees(run),
+    )
     return [part for part in found if part.rows or part.lines]
 
 
@@ -61,16 +68,21 @@ def _recorded(run: RunAnalysis, section: str) -> Iterator[tuple[str, Manifest, M
                 break
 
 
+def _stopped(run: RunAnalysis) -> RunPart:
+    part = RunPart("recording", "mode", ())
+    if run.missing:
+        part.lines.append(f"stopped before it was complete; missing: {', '.join(run.missing)}")
+    return part
+
+
 def _starts(run: RunAnalysis) -> RunPart:
     part = RunPart(
         "start-up, s", "start-up", ("mode", "cold", "warm", "compile", "autotune", "capture")
     )
-    for mode in run.modes:
-        start = mode_start(cell.manifest for cell in run.cells if cell.mode == mode)
-        if start is not None:
-            parts = (start.compile_ns, start.autotune_ns, start.capture_ns)
-            cells = [units.MISSING if ns is None else units.time_value(ns, "s") for ns in parts]
-            part.rows.append([mode, *start_words(start), *cells])
+    for mode, start in run.starts.items():
+        parts = (start.compile_ns, start.autotune_ns, start.capture_ns)
+        cells = [units.MISSING if ns is None else units.time_value(ns, "s") for ns in parts]
+        part.rows.append([mode, *start_words(start), *cells])
     return part
 
 

@@ -129,19 +129,20 @@ def _parts(run: RunAnalysis) -> list[str]:
 
 
 def _notes(run: RunAnalysis) -> str:
-    lines = []
+    where: dict[str, list[str]] = {}
     for cell in run.cells:
-        where = f"{cell.mode}/{cell.repeat}"
-        if cell.reason:
-            lines.append(wrapped(f"{where}: {cell.reason}", WIDTH, indent="  "))
+        texts = [cell.reason] if cell.reason else []
         outputs = cell.manifest.get("outputs", "status")
         if outputs in ("different", "not compared"):
             why = cell.manifest.text("outputs", "reason") or ""
-            lines.append(wrapped(f"{where}: outputs {outputs} ({why})", WIDTH, indent="  "))
+            texts.append(f"outputs {outputs} ({why})")
         if cell.analysis is not None and cell.analysis.quality.verdict != "ok":
             grave = cell.analysis.quality.reasons[0]
-            lines.append(wrapped(f"{where}: trace {grave.level}: {grave.text}", WIDTH, indent="  "))
-    return "\n".join(dict.fromkeys(lines))
+            texts.append(f"trace {grave.level}: {grave.text}")
+        for text in texts:
+            where.setdefault(text, []).append(f"{cell.mode}/{cell.repeat}")
+    lines = [f"{', '.join(cells)}: {text}" for text, cells in where.items()]
+    return "\n".join(wrapped(line, WIDTH, indent="  ") for line in lines)
 
 
 def _next(run: RunAnalysis, ink: Ink) -> str:

@@ -343,7 +343,7 @@ def standalone_step_svg(item: Timeline, sentence: str) -> str:
     words.insert(0, ("k-busy", "busy, by op class"))
     legend, lines = _legend(words, top + drawing.height + axis + 16, inner)
     height = top + drawing.height + axis + 16 + lines * 20 + 8
-    lines_of_text = _two_lines(sentence, 150)
+    lines_of_text = units.two_lines(sentence, 150)
     return str(
         element(
             "svg",
@@ -400,10 +400,3 @@ def _legend(words: Sequence[tuple[str, str]], y: int, width: int) -> tuple[Marku
         parts.append(element("text", word, x=x + 22, y=y + 20 * line + 10))
         x += need
     return markup(*parts), line + 1
-
-
-def _two_lines(text: str, width: int) -> list[str]:
-    import textwrap
-
-    lines = textwrap.wrap(text, width)
-    return lines if len(lines) <= 2 else [lines[0], units.middle_elided(" ".join(lines[1:]), width)]

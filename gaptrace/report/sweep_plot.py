@@ -378,7 +378,8 @@ def standalone(sweep: SweepAnalysis) -> Markup:
 
     width, gap, along = 1_200, 28, axis(sweep)
     shapes: list[Markup] = []
-    y = 48
+    said = units.two_lines(sweep.sentence, 128)
+    y = 28 + 20 * len(said)
     for key, sentence, panels in figures(sweep):
         shapes.append(element("text", sentence, x=8, y=y))
         x = 8.0
@@ -404,7 +405,7 @@ def standalone(sweep: SweepAnalysis) -> Markup:
         element("title", sweep.sentence),
         standalone_style(),
         element("rect", width=width, height=y, class_="page"),
-        element("text", units.middle_elided(sweep.sentence, 128), x=8, y=22, class_="h"),
+        *(element("text", line, x=8, y=22 + 20 * i, class_="h") for i, line in enumerate(said)),
         markup(*shapes),
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {width} {y}",

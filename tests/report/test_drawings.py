@@ -176,3 +176,21 @@ def test_the_matrix_tells_measured_predicted_and_unknown_apart() -> None:
     assert blank is not None
     assert "step.pos moved between steps" in matrix(blank)
     assert "not recorded" in matrix(blank)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("one line", ["one line"]),
+        ("compiled-graph wins", ["compiled-graph", "wins"]),
+        (
+            "the first line, then a second that is too long",
+            ["the first line,", "then a s…too long"],
+        ),
+    ],
+)
+def test_a_headline_keeps_its_first_line_whole(text: str, lines: list[str]) -> None:
+    found = units.two_lines(text, 17)
+    assert [line if len(line) <= 17 else "" for line in found] == found
+    assert found == lines
