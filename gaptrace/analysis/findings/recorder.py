@@ -158,11 +158,9 @@ def tuned_by_more_than_kernels(view: View) -> Iterator[Claim]:
         mean = sum(ns * count for ns, count in extern) / sum(count for _, count in extern)
         text += f" (the best library calls {units.time(mean)})"
     text += f". In this step {units.count(run)} of them take {units.time(inside)} on average: "
-    text += f"{units.share(1 - inside / alone, 1)} of a trial was not the kernel but what comes "
-    text += (
-        "with it alone, such as its call and launch, and that differs between candidates. Which "
-    )
-    text += "kernel is shorter in the step, only a step with library calls can show."
+    text += f"{units.share(1 - inside / alone, 1)} of a trial was not the kernel but its call, its "
+    text += "launch, a cold cache, and that differs between candidates. Which kernel is shorter in "
+    text += "the step, only a step with library calls can show."
     title = "products were chosen by trials longer than their kernels"
     yield Claim(Finding("GT409", title, 0.0, "measured", text, places=len(chosen)))
 
