@@ -84,7 +84,7 @@ class Quality:
 
 def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     """The quality of a trace as far as the figures of one device and its steps are concerned."""
-    reasons = list(_of_file(trace))
+    reasons = [*_of_file(trace), *_of_recorder(trace)]
     if device is None:
         reasons.append(
             Reason(
@@ -128,6 +128,13 @@ def _of_file(trace: Trace) -> Iterator[Reason]:
             f"the file holds {len(ranks)} ranks; step figures are those of one device",
             count=len(ranks),
         )
+
+
+def _of_recorder(trace: Trace) -> Iterator[Reason]:
+    """What `collect` noted while it recorded: drifting steps, what it switched off or skipped."""
+    notes = trace.run.manifest.get("notes") if trace.run is not None else None
+    for note in notes if isinstance(notes, list) else ():
+        yield Reason("recorder", str(note))
 
 
 def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:

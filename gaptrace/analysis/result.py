@@ -70,6 +70,11 @@ class Analysis:
     findings: tuple[Finding, ...] = ()
 
     @property
+    def path(self) -> str:
+        """What to name to get this analysis again: the folder of a cell, else the file."""
+        return self.source.path if self.trace.run is None else self.trace.run.path
+
+    @property
     def what_ifs(self) -> tuple[WhatIf, ...]:
         """The step under one change at a time; empty without a step model."""
         return () if self.step_model is None else self.step_model.what_ifs()

@@ -85,6 +85,14 @@ class Manifest:
         return self.integer("unprofiled", "before", "host_median_ns")
 
     @property
+    def host_bound_ns(self) -> int | None:
+        """The most that unprofiled host dispatch can be: the step, or the host's own period, in ns.
+
+        Both were measured over other steps than the issue time was, at the host's speed of then.
+        """
+        return min((ns for ns in (self.step_ns, self.host_period_ns) if ns), default=None)
+
+    @property
     def issue_ns(self) -> int | None:
         """Unprofiled host dispatch: entering a step to its return, queue drained first, in ns."""
         return self.integer("issue_ns")

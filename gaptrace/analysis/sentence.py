@@ -61,12 +61,12 @@ def sentence(analysis: Analysis) -> str:
     causes = {k: v for k, v in head.idle_by_cause_ns.items() if v}
     if not causes or share == 0:
         return text + "."
-    # Causes are as traced, and profiling stretches them: no gain is larger than the idle time, and
-    # that between graph nodes, which profiling leaves as it is, is not the host's.
+    # Causes are as traced, and profiling stretches them: none is larger than the idle time, and of
+    # that the part between graph nodes, which profiling leaves as it is, is no other cause's.
     whole_idle = share / (head.tokens_per_step or 1)
     late = head.unprofiled_late_per_token
-    host_idle = whole_idle if late is None else min(whole_idle, late)
-    held = {k: min(v, whole_idle if k in NOT_HOST else host_idle) for k, v in causes.items()}
+    rest = whole_idle if late is None else min(whole_idle, late)
+    held = {k: min(v, whole_idle if k == "graph_node" else rest) for k, v in causes.items()}
     largest = max(causes, key=lambda name: (held[name], causes[name]))
     amount = units.time(held[largest])
     text += f"; largest cause: {CAUSE_WORDS[largest]}, "

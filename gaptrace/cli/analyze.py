@@ -60,12 +60,17 @@ def _result(path: str, options: Options, *, use_cache: bool) -> Result:
     from gaptrace.analysis.analyze import analyze as run
 
     if path == "-" or not os.path.isdir(path):
+        folder = os.path.dirname(path)
+        if os.path.isfile(os.path.join(folder, "run.json")):
+            beside = f"`gaptrace analyze {folder or '.'}` reads the run.json beside it, too"
+            click.echo(f"hint: {path} is part of a recording: {beside}", err=True)
         return run(read_trace(path, use_cache=use_cache), options)
     if _is_sweep(path):
         return read_points(path, options, use_cache=use_cache)
     whole = read_run(path, options, use_cache=use_cache)
     only = whole.cells[0]
-    return only.analysis if len(whole.cells) == 1 and only.analysis is not None else whole
+    alone = len(whole.cells) == 1 and not whole.missing
+    return only.analysis if alone and only.analysis is not None else whole
 
 
 def _is_sweep(path: str) -> bool:

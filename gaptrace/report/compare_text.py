@@ -235,8 +235,8 @@ def _group(group: KernelGroup) -> str:
     before = sum(member.per_token for member in group.baseline)
     after = sum(member.per_token for member in group.candidate)
     text = (
-        f"{units.middle_elided(clean(group.title), 44)}: {units.count(round(before, 1))} kernels → "
-        f"{units.count(round(after, 1))}, {signed_time(group.delta_ns)} per token"
+        f"{units.middle_elided(clean(group.title), 44)}: {units.count(before)} kernels → "
+        f"{units.count(after)}, {signed_time(group.delta_ns)} per token"
     )
     return wrapped(text, WIDTH, indent="  ")
 

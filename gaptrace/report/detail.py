@@ -319,4 +319,4 @@ def provenance_section(analysis: Analysis, context: Context) -> Section:
 
 
 def _reproduce(analysis: Analysis, context: Context) -> str:
-    return f"gaptrace analyze {shortened(context.privacy.path(analysis.source.path), 200)}"
+    return f"gaptrace analyze {shortened(context.privacy.path(analysis.path), 200)}"

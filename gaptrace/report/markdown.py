@@ -53,7 +53,7 @@ def render_analysis_markdown(analysis: Analysis, privacy: Privacy = Privacy.OPEN
         [
             *[_finding(finding, privacy) for finding in analysis.findings],
             _kernels(analysis),
-            command("analyze", [privacy.path(analysis.source.path)]),
+            command("analyze", [privacy.path(analysis.path)]),
         ],
     )
 

@@ -245,6 +245,10 @@ def _tuning(run: RunAnalysis) -> RunPart:
         choices = [item for item in found.get("choices") or () if isinstance(item, Mapping)]
         part.rows.extend(_choice(item) for item in choices[:CHOICES_SHOWN])
         part.lines.extend(_tuning_words(mode, found, choices))
+        analysis = run.representative(mode)
+        for finding in analysis.findings if analysis is not None else ():
+            if finding.id == "GT409":
+                part.lines.append(f"{mode}: {finding.id} {finding.title}")
     gain = tuning_gain(run)
     if gain is not None:
         text = f"tuning took {units.time(gain.cost_ns)} ({gain.source})"

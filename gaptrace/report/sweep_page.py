@@ -59,16 +59,22 @@ def _curves(sweep: SweepAnalysis, context: Context) -> Section:
 
 
 def _figures(sweep: SweepAnalysis, context: Context) -> Section:
+    """Two tables, as one of all columns would be wider than a page."""
     terms = context.terms
     unit = units.time_unit(max((row.step_ns or 0 for row in sweep.rows), default=0))
-    rows: list[list[Cell]] = []
+    figures: list[list[Cell]] = []
+    limits: list[list[Cell]] = []
     for mode in sweep.modes:
         for row in sweep.of_mode(mode):
             cold, warm = start_words(row.start)
-            rows.append(
+            # One line each, however narrow the page.
+            named: list[Cell] = [
+                row.mode.replace("-", "\u2011"),
+                row.place.words.replace(" ", "\u00a0"),
+            ]
+            figures.append(
                 [
-                    row.mode,
-                    row.place.words.replace(" ", "\u00a0"),  # one line, however narrow
+                    *named,
                     _rate(row.tokens_per_s),
                     timed(row.step_ns, unit),
                     Number(row.step_spread, units.share(row.step_spread, 1)),
@@ -76,6 +82,12 @@ def _figures(sweep: SweepAnalysis, context: Context) -> Section:
                     counted(row.kernels),
                     counted(row.launches),
                     counted(row.replays),
+                    "" if row.repeats else row.status.replace("_", " "),
+                ]
+            )
+            limits.append(
+                [
+                    *named,
                     _rate(row.launch_tokens_per_s),
                     _rate(row.bandwidth_tokens_per_s),
                     row.binding or units.MISSING,
@@ -84,10 +96,9 @@ def _figures(sweep: SweepAnalysis, context: Context) -> Section:
                     _start(row.start, warm, "warm_ns"),
                     Number(row.padding_share, units.share(row.padding_share, 1)),
                     choice_words(row),
-                    "" if row.repeats else row.status.replace("_", " "),
                 ]
             )
-    header = [
+    figure_header = [
         "mode",
         terms.link("point", "point"),
         terms.link("tokens-per-s", "tok/s"),
@@ -97,15 +108,19 @@ def _figures(sweep: SweepAnalysis, context: Context) -> Section:
         terms.link("kernel", "kernels"),
         terms.link("launch-call", "launches"),
         terms.link("graph-replay", "replays"),
-        terms.link("launch-ceiling", "launch ceiling"),
-        terms.link("bandwidth-ceiling", "bandwidth ceiling"),
+        "",
+    ]
+    limit_header = [
+        "mode",
+        "point",
+        markup(terms.link("launch-ceiling", "launch ceiling"), ", tok/s"),
+        markup(terms.link("bandwidth-ceiling", "bandwidth ceiling"), ", tok/s"),
         terms.link("binding-ceiling", "binds"),
         "reached",
         markup(terms.link("cold-start", "cold start"), ", s"),
         "warm, s",
         terms.link("padding", "padding"),
         terms.link("autotune", "tuned"),
-        "",
     ]
     text = f"{len(sweep.modes)} modes at {len(sweep.places)} points; counts are per step."
     return section(
@@ -113,7 +128,8 @@ def _figures(sweep: SweepAnalysis, context: Context) -> Section:
         "figures",
         "Every mode at every point",
         element("p", terms.link("sweep"), f": {text}"),
-        data_table("modes and points", header, rows),
+        data_table("modes and points", figure_header, figures),
+        data_table("ceilings and starts", limit_header, limits),
     )
 
 

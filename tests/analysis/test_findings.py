@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -109,6 +110,14 @@ def test_training_steps_are_not_called_decode() -> None:
     assert "per token" not in found.text
 
 
+def longest(found: Analysis) -> float:
+    """The most idle and busy time of any counted step, per token."""
+    steps = found.step_table
+    assert steps is not None
+    whole = (steps.idle_ns + steps.busy_ns) / np.maximum(steps.tokens, 1)
+    return float(whole[steps.counted].max())
+
+
 @settings(max_examples=150, deadline=None)
 @given(random_trace())
 def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> None:
@@ -119,8 +128,10 @@ def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> N
     assert len(overlaps) == len(found.findings)
     for finding in found.findings:
         assert finding.id in REGISTRY
-        assert 0 <= finding.ceiling_ns_per_token <= idle + busy
-        if finding.id[:3] in {"GT1", "GT2", "GT4"} and finding.id != "GT206":
+        # Where few steps have any of it, their mean may be more than the median step is long.
+        mean = "mean over all" in finding.text
+        assert 0 <= finding.ceiling_ns_per_token <= (longest(found) if mean else idle + busy)
+        if finding.id[:3] in {"GT1", "GT2", "GT4"} and finding.id != "GT206" and not mean:
             assert finding.ceiling_ns_per_token <= idle
         if finding.ceiling_ns_per_token > 0:
             assert finding.evidence

@@ -202,7 +202,7 @@ def test_trials_much_longer_than_the_kernels_are_told() -> None:
     assert (found.ceiling_ns_per_token, found.places) == (0, 1)
     assert "took 100 µs on average when each was tried alone" in found.text
     assert "(the best library calls 120 µs)" in found.text
-    assert "In this step 1 of them take 50.0 µs on average: 50 % of a trial" in found.text
+    assert "In this step their 1 kernels take 50.0 µs on average: 50 % of a trial" in found.text
 
 
 def test_each_bucket_asked_for_its_own_graph() -> None:
@@ -239,3 +239,12 @@ def test_trials_of_other_templates_than_the_step_runs_are_not_compared() -> None
         autotune = {"choices": [choice(100_000, None, count=count)]}
         run = loop(two, period=PERIOD, manifest={**manifest, "autotune": autotune})
         assert ("GT409" in ids(run)) is seen
+
+
+def test_a_second_start_is_not_told_to_ship_the_cache_that_it_found() -> None:
+    run = started("partly warm", 25, 5)
+    run["compile"]["cache"]["fx_graph"] = {"hits": 2, "misses": 0, "bypasses": 0}
+    found = the(analysed(**run), "GT307")
+    assert found.title == "a start with a partly warm compile cache"
+    assert "0 look-ups missed, 42 kernels were built. All graphs came from the cache" in found.text
+    assert "ship it" not in found.text

@@ -166,6 +166,14 @@ def test_casts_and_small_copies() -> None:
     assert the(found, "GT206").ceiling_ns_per_token == 15 * (3_000 + 1_500)
     assert the(found, "GT206").places == 5 * 15
     assert "15 of them by a dtype or layout cast" in the(found, "GT206").text
+    assert "captured piece" not in the(found, "GT206").text
+
+
+def test_inputs_of_captured_pieces_are_told_from_casts() -> None:
+    """The recorder itself copies what attention returned to where the next graph reads it."""
+    manifest = {"schema": "gaptrace.run/1", "piecewise": {"copied_inputs": [{}] * 4}}
+    text = the(loop(casts(15), period=100_000, manifest=manifest), "GT206").text
+    assert "4 a step bring what a launched op returned into the next captured piece" in text
 
 
 def test_a_few_copies_are_every_steps_business() -> None:

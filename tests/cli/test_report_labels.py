@@ -19,6 +19,7 @@ import pytest
 from gaptrace.cli import main
 from gaptrace.cli.explain import lookup
 from gaptrace.report import palette, terminal
+from gaptrace.report.text import WIDTH
 from tests.compare.runs import write_run
 from tests.predict import recorded
 from tests.sweep_folders import make_sweep
@@ -64,9 +65,11 @@ class Walk:
         before = ""
         for line in text.splitlines():
             # A title begins a block; elsewhere a short line is the end of a wrapped sentence.
+            # Where the first word had no room in the line before, the sentence goes on.
+            goes_on = len(before) + 1 + len(line.partition(" ")[0]) > WIDTH and before
             found = (not before and TITLE.fullmatch(line)) or LABEL.match(line)
             before = line
-            if found and line not in self.tables and not SENTENCES.search(line):
+            if found and not goes_on and line not in self.tables and not SENTENCES.search(line):
                 self.seen.setdefault(found[found.re.groups], line)
 
 

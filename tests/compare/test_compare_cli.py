@@ -54,7 +54,7 @@ def test_the_report_of_two_traces() -> None:
     assert first == "small_decoder_eager → small_decoder_compiled"
     assert second.startswith("4\u2009737 µs → 2\u2009090 µs per step")
     for words in (
-        "Compiling removed 50 % of the kernels (125 → 62) and won",
+        "Compiling removed 50 % of the kernels (125 → 62), and GPU busy time",
         "as profiled ",
         "in all, exactly",
         "beyond step noise; run-to-run not measured",
@@ -87,7 +87,7 @@ def test_a_run_alone_is_the_2x2_of_its_modes(runs: tuple[Path, Path]) -> None:
     assert square["source"] == "unprofiled"
     assert square["eager"]["step_ns"] == 60_014
     assert (
-        "still lost 5.50 µs of GPU busy time, on copy (+9.00 µs: triton_poi copy_ ×1)"
+        "yet GPU busy time grew by 5.50 µs per token, on copy (+9.00 µs: triton_poi copy_ ×1)"
         in (square["compiled_launched"]["words"])
     )
     assert found["sentence"] == square["sentence"]

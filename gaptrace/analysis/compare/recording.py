@@ -136,6 +136,10 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     columns = _columns(steps, parts) if usable and steps is not None else _no_columns()
     table = analysis.kernels
     kernels = _kernels(table)
+    bound = manifest.host_bound_ns
+    issue, issued = manifest.issue_ns, _integers(manifest.get("issue", "samples_ns"))
+    if bound is not None and issue is not None:
+        issue, issued = min(issue, bound), np.minimum(issued, bound)
     count = sum(kernel.count for kernel in kernels) or 1
     return Recording(
         path=analysis.source.path,
@@ -152,8 +156,8 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         whole=whole,
         unprofiled_ns=manifest.step_ns,
         unprofiled_samples=_unprofiled(manifest),
-        issue_ns=manifest.issue_ns,
-        issue_samples=_integers(manifest.get("issue", "samples_ns")),
+        issue_ns=issue,
+        issue_samples=issued,
         peak_memory=manifest.peak_memory,
         kernels=kernels,
         kernel_tokens=table.tokens,

@@ -170,8 +170,10 @@ def kernel_sentence(
     if busy.verdict == WITHIN_NOISE or not busy.change:
         return f"{first}; GPU busy time did not change beyond noise ({signed_share(busy.ratio)})."
     lost = busy.change > 0
-    joint = " and still " if lost and count < 0 else " and "
-    amount = f"{'lost' if lost else 'won'} {units.time(abs(busy.change))} of GPU busy time"
+    joint = ", yet " if lost and count < 0 else ", and "
+    amount = (
+        f"GPU busy time {'grew' if lost else 'fell'} by {units.time(abs(busy.change))} per token"
+    )
     where = _classes(classes, matched, lost=lost)
     doubt = f" ({TOO_FEW})" if busy.verdict == TOO_FEW else ""
     return f"{first}{joint}{amount}{where}{doubt}."

@@ -136,7 +136,7 @@ def graph_breaks(view: View) -> Iterator[Claim]:
         return
     tokens = float(view.steps.tokens[view.usable].sum())
     text = (
-        f"{units.count(round(rows.size / tokens, 2))} compiled regions per token, and "
+        f"{units.count(rows.size / tokens)} compiled regions per token, and "
         f"{units.time(view.amount(work).ns)} of host time per token between the first and the "
         "last of a step."
     )
@@ -202,7 +202,7 @@ def guard_checks(view: View) -> Iterator[Claim]:
     tokens = float(view.steps.tokens[view.usable].sum())
     text = (
         f"Before compiled code runs its guards are checked: "
-        f"{units.count(round(rows.size / tokens, 2))} times and {units.time(found.ns)} per token."
+        f"{units.count(rows.size / tokens)} times and {units.time(found.ns)} per token."
     )
     evidence = host_evidence(view, rows, step, own)
     yield Claim(

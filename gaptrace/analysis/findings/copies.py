@@ -45,7 +45,7 @@ def pageable_copies(view: View) -> Iterator[Claim]:
     tokens = float(view.steps.tokens[view.usable].sum())
     sizes = trace.gpu.bytes[np.searchsorted(trace.gpu.rows, links.row[pageable])]
     text = (
-        f"{units.count(round(pageable.size / tokens, 2))} copies per token come from pageable host "
+        f"{units.count(pageable.size / tokens)} copies per token come from pageable host "
         f"memory ({units.size(float(sizes.sum()) / tokens)} per token). Their calls keep the host "
         f"for {units.time(view.amount(work).ns)} per token{found.note}: the driver stages the "
         "bytes first, and the call may wait until the GPU has them."
@@ -102,12 +102,18 @@ def small_copies(view: View) -> Iterator[Claim]:
         return
     casts = int(names_where(trace, trace.name[own], frozenset(CAST_OPS).__contains__).sum())
     text = (
-        f"{units.count(round(ops.size / tokens, 1))} small copies per token, "
-        f"{units.count(round(casts / tokens, 1))} of them by a dtype or layout cast (.to()). They "
+        f"{units.count(ops.size / tokens)} small copies per token, "
+        f"{units.count(casts / tokens)} of them by a dtype or layout cast (.to()). They "
         f"keep the GPU for {units.time(device.ns)} and their ops keep the host for "
         f"{units.time(view.amount(work).ns)} per token, of which up to {units.time(host.ns)} is "
         "idle time."
     )
+    seams = view.analysis.manifest.get("piecewise", "copied_inputs")
+    if isinstance(seams, list) and seams:
+        text += (
+            f" {units.count(len(seams))} a step bring what a launched op returned into the next "
+            "captured piece: those go with whole capture, not by compiling."
+        )
     evidence = host_evidence(view, own, step, trace.dur[own])
     yield Claim(
         Finding(

@@ -109,4 +109,4 @@ def names_counted(view: View, rows: Ints, tokens: float, shown: int = 3) -> str:
 
 
 def _per_token(count: float) -> str:
-    return f"{units.count(round(float(count), 2))} per token"
+    return f"{units.count(float(count))} per token"

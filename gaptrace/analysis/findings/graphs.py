@@ -79,7 +79,7 @@ def _many_pieces(view: View) -> Iterator[Claim]:
         return
     size = view.analysis.headline.kernels_per_graph_launch or 0
     text = (
-        f"{units.count(round(replays, 2))} graph replays per token of "
+        f"{units.count(replays)} graph replays per token of "
         f"{units.digits(size)} kernels each. In the seams between them the GPU is idle for "
         f"{found.idle_words}; inside one replay it would not be."
     )
@@ -118,7 +118,7 @@ def _remainder(view: View, outside: Bools, share: float) -> Iterator[Claim]:
     named = names_counted(view, around[around >= 0], tokens)
     text = (
         f"{units.share(share, 1)} of the kernels run inside replays; "
-        f"{units.count(round(float(left.sum()) / tokens, 2))} GPU ops per token do not. Around "
+        f"{units.count(float(left.sum()) / tokens)} GPU ops per token do not. Around "
         f"them, and before the next step, the host is late for {found.idle_words}."
     )
     text += f" They come from {named}." if named else ""

@@ -67,7 +67,7 @@ def launch_bound(view: View) -> Iterator[Claim]:
     if dispatch is not None:
         text += f" and needs {units.time(dispatch)}"
     text += (
-        f". In {units.count(round(float(gaps.sum() / found.of), 1))} gaps per step the host was "
+        f". In {units.count(float(gaps.sum() / found.of))} gaps per step the host was "
         f"late and the GPU idle: {', '.join(shown)}."
     )
     if compiled:
@@ -153,7 +153,7 @@ def holding_op(view: View) -> Iterator[Claim]:
         if not view.worth(found.ns, HOLDS_UP_SHARE):
             continue
         text = (
-            f"{row.name} ({units.count(round(row.calls, 2))} per token) keeps the launching thread "
+            f"{row.name} ({units.count(row.calls)} per token) keeps the launching thread "
             f"for {units.time(row.self_ns)} per token by itself{found.note}, and launches nothing."
         )
         evidence = host_evidence(view, rows, step, own)

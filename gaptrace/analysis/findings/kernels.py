@@ -63,7 +63,7 @@ def below_roofline(view: View) -> Iterator[Claim]:
     spent = view.amount(np.bincount(step[slow], weights=time[slow], minlength=len(view.steps)))
     tokens = float(view.steps.tokens[view.usable].sum())
     text = (
-        f"{units.count(round(slow.sum() / tokens, 1))} matrix products per token read their "
+        f"{units.count(slow.sum() / tokens)} matrix products per token read their "
         f"weights at {units.bandwidth(float(moved[slow].sum() / time[slow].sum() * 1e9))}, "
         f"{units.share(float(least[slow].sum()), float(time[slow].sum()))} of the peak "
         f"({view.analysis.ceilings.peak_source}). They take {units.time(spent.ns)} per token; at "

@@ -126,11 +126,11 @@ def tiny_kernels(view: View) -> Iterator[Claim]:
         return
     dur = (view.device.links.end - view.device.links.start)[runs.ops]
     text = (
-        f"{units.count(round(runs.ops.size / tokens, 1))} kernels per token of a median "
+        f"{units.count(runs.ops.size / tokens)} kernels per token of a median "
         f"{units.time(float(np.median(dur)))} follow each other in "
-        f"{units.count(round(runs.size.size / tokens, 1))} runs without a matrix product, "
+        f"{units.count(runs.size.size / tokens)} runs without a matrix product, "
         f"attention or copy to the host between them. One kernel per run would spare "
-        f"{units.count(round(removed / tokens, 1))} launches and "
+        f"{units.count(removed / tokens)} launches and "
         f"{units.time(view.amount(work).ns)} of host time per token."
     )
     evidence = _run_evidence(view, runs, np.arange(runs.size.size))
@@ -173,7 +173,7 @@ def _chain(view: View, runs: Runs, tokens: float) -> Iterator[Claim]:
     chain = [classify(view.trace.names[int(code)]).short for code in names[lo : lo + size]]
     shown = " → ".join(chain[:6]) + (" → …" if size > 6 else "")
     text = (
-        f"The same {size} kernels run {units.count(round(len(members) / tokens, 1))} times per "
+        f"The same {size} kernels run {units.count(len(members) / tokens)} times per "
         f"token: {shown}. One fused kernel each time would spare "
         f"{units.time(view.amount(work).ns)} of host time per token."
     )

@@ -157,7 +157,9 @@ def tuned_by_more_than_kernels(view: View) -> Iterator[Claim]:
     if extern:
         mean = sum(ns * count for ns, count in extern) / sum(count for _, count in extern)
         text += f" (the best library calls {units.time(mean)})"
-    text += f". In this step {units.count(run)} of them take {units.time(inside)} on average: "
+    text += (
+        f". In this step their {units.count(run)} kernels take {units.time(inside)} on average: "
+    )
     text += f"{units.share(1 - inside / alone, 1)} of a trial was not the kernel but its call, its "
     text += "launch, a cold cache, and that differs between candidates. Which kernel is shorter in "
     text += "the step, only a step with library calls can show."
@@ -201,7 +203,10 @@ def cold_start(view: View) -> Iterator[Claim]:
         text += f" {units.count(misses)} {'look-up' if misses == 1 else 'look-ups'} missed, "
         text += f"{units.count(made)} {'kernel was' if made == 1 else 'kernels were'} built."
     size = manifest.integer("compile", "cache", "bytes")
-    if size:
+    if start.cache == PARTLY and not misses:
+        text += " All graphs came from the cache: what was built are kernels that are tuned at "
+        text += "their first call."
+    elif size:
         text += f" The cache now holds {units.size(size)}: ship it, and the next start finds it."
-    title = "a start with a cold compile cache"
+    title = f"a start with a {start.cache} compile cache"
     yield Claim(Finding("GT307", title, 0.0, "measured", text, places=1))

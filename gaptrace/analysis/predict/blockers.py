@@ -151,7 +151,7 @@ def _wait(view: View, words: Words, calls: Calls, code: int, *, blocks: bool) ->
     tokens = _tokens(view)
     ns = float(calls.ns.sum()) / tokens
     per_token = calls.row.size / tokens
-    text = f"{units.count(round(per_token, 2))} per token, {units.time(ns)} of host time"
+    text = f"{units.count(per_token)} per token, {units.time(ns)} of host time"
     if not blocks:
         text += "; outside the model's matrix products, so it can stay outside the graph"
     return Blocker(
