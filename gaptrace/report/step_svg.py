@@ -18,7 +18,7 @@ from gaptrace.analysis.kernels import OP_CLASSES
 from gaptrace.report import palette
 from gaptrace.report.markup import Markup, element, markup, number
 from gaptrace.report.patterns import pattern_defs, standalone_style
-from gaptrace.report.timeline_data import HOST_STATES, Blocks, Timeline
+from gaptrace.report.timeline_data import HOST_STATES, Blocks, Timeline, causes_shown
 
 WIDTH = 1200
 MOST_MARKS = 2_000
@@ -339,7 +339,7 @@ def standalone_step_svg(item: Timeline, sentence: str) -> str:
     drawing = draw_step(item)
     inner = WIDTH + LABELS
     top, axis = 64, 24
-    words = [(f"k-{name}", look.word) for name, look in _causes_in(item)]
+    words = [(f"k-{name}", look.word) for name, look in causes_shown([item])]
     words.insert(0, ("k-busy", "busy, by op class"))
     legend, lines = _legend(words, top + drawing.height + axis + 16, inner)
     height = top + drawing.height + axis + 16 + lines * 20 + 8
@@ -357,7 +357,7 @@ def standalone_step_svg(item: Timeline, sentence: str) -> str:
             ],
             element("text", item.title, x=8, y=24 + 20 * len(lines_of_text) - 4, class_="soft"),
             *[
-                element("text", units.middle_elided(row.label, 20), x=LABELS,
+                element("text", units.middle_elided(row.label, 18), x=LABELS,
                         y=top + row.y + (row.height + 9) / 2, class_="end soft")
                 for row in drawing.rows
             ],
@@ -383,11 +383,6 @@ def standalone_step_svg(item: Timeline, sentence: str) -> str:
             aria_label=sentence,
         )
     )  # fmt: skip
-
-
-def _causes_in(item: Timeline) -> list[tuple[str, palette.Look]]:
-    present = {CAUSES[code] for code in np.unique(item.parts.kind).tolist()}
-    return [(name, look) for name, look in palette.CAUSES.items() if name in present]
 
 
 def _legend(words: Sequence[tuple[str, str]], y: int, width: int) -> tuple[Markup, int]:

@@ -16,7 +16,7 @@ from gaptrace.report.context import Context, Section, section, swatch
 from gaptrace.report.markup import Markup, element, markup, number
 from gaptrace.report.step_svg import LABELS, Drawing, draw_step, lanes_svg
 from gaptrace.report.tables import Cell, Number, data_table, timed
-from gaptrace.report.timeline_data import Timeline
+from gaptrace.report.timeline_data import Timeline, causes_shown
 from gaptrace.report.views import View, picks
 from gaptrace.trace import Ints
 
@@ -225,11 +225,9 @@ def _anchor(at: float) -> str:
 
 def legend(items: Sequence[Timeline], context: Context) -> Markup:
     """Every cause and op class that the drawings show, by colour, pattern and word."""
-    kinds = {CAUSES[code] for item in items for code in np.unique(item.parts.kind).tolist()}
     entries = [
         markup(swatch(f"k-{cause}"), context.terms.link(cause, look.word))
-        for cause, look in palette.CAUSES.items()
-        if cause in kinds
+        for cause, look in causes_shown(items)
     ]
     classes = sorted(
         {int(c) for item in items for lane in item.gpu for c in np.unique(lane.blocks.kind)}

@@ -7,12 +7,14 @@ holds more than a drawing can show, the smallest things are merged and a note sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gaptrace.analysis.gaps import CAUSES
+from gaptrace.report import palette
 from gaptrace.report.markup import shortened
 from gaptrace.trace import Ints, Trace
 
@@ -127,6 +129,18 @@ class Timeline:
         for lane in self.host:
             lanes += [lane.states, lane.ops, lane.frames]
         return sum(len(blocks) for blocks in lanes)
+
+
+def causes_shown(items: Sequence[Timeline]) -> list[tuple[str, palette.Look]]:
+    """The causes that gaps and host lanes show, for a legend, in its order."""
+    shown = {CAUSES[code] for item in items for code in np.unique(item.parts.kind).tolist()}
+    shown |= {
+        HOST_STATES[code]
+        for item in items
+        for lane in item.host
+        for code in np.unique(lane.states.kind).tolist()
+    }
+    return [(name, look) for name, look in palette.CAUSES.items() if name in shown]
 
 
 def as_data(item: Timeline) -> dict[str, Any]:
