@@ -31,12 +31,32 @@ def _load_package() -> None:
     spec.loader.exec_module(package)
 
 
+def _without_torch(spec_path: str) -> int:
+    """Leave word that this interpreter cannot record; the exit code."""
+    import json
+
+    from gaptrace_collectors.folder import write_json
+
+    with open(spec_path, encoding="utf-8") as file:
+        folder = json.load(file)["folder"]
+    told = {
+        "message": f"{sys.executable} has no torch",
+        "hint": "name an interpreter that has it: gaptrace collect -- PYTHON SCRIPT",
+    }
+    write_json(os.path.join(folder, "error.json"), told)
+    return 125
+
+
 def main() -> int:
     _load_package()
     argv = sys.argv[1:]
     if argv[:1] == ["--cell"]:
-        from gaptrace_collectors.cell import main as run_cell
-
+        try:
+            from gaptrace_collectors.cell import main as run_cell
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            return _without_torch(argv[1])
         return run_cell(argv[1])
     from gaptrace_collectors.orchestrate import main as record
 

@@ -31,6 +31,7 @@ from gaptrace_collectors.failure import (
     first_line,
     own_frames_removed,
     place_of_error,
+    writing,
 )
 from gaptrace_collectors.manifest import CellInfo
 from gaptrace_collectors.options import TREES, Options, Target
@@ -88,11 +89,14 @@ def main(spec_path: str) -> int:
     try:
         return cell.run()
     except RecorderError as error:
-        files.write_json(
-            os.path.join(cell.info.folder, ERROR), {"message": error.message, "hint": error.hint}
-        )
+        told = {"message": error.message, "hint": error.hint}
+        try:
+            files.write_json(os.path.join(cell.info.folder, ERROR), told)
+        except OSError:  # a full disk, say, which may be what the error is about
+            sys.stderr.write(f"gaptrace: error: {error.message}\ngaptrace: hint: {error.hint}\n")
         return FAILED
     except KeyboardInterrupt:
+        cell.interrupted()
         return INTERRUPTED
 
 
@@ -126,6 +130,7 @@ class Cell:
         self._outputs = Outputs(spec["scratch"], self.info.mode, self.info.repeat)
         self._written: dict[str, dict[str, Any]] = {}  # the manifests, by folder
         self._run: ScriptRun | BuildRun | None = None
+        self._pid = os.getpid()
 
     def run(self) -> int:
         """Run the script and write the manifest; the exit code that the script would have had."""
@@ -133,8 +138,17 @@ class Cell:
         random.seed(self.info.options.seed)
         torch.manual_seed(self.info.options.seed)
         ended = self._run_build() if self.info.entry == "build" else self._run_script()
+        if os.getpid() != self._pid:  # a fork of the script came to its end
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(ended.code)
         self._note_end(ended)
         return ended.code
+
+    def interrupted(self) -> None:
+        """Ctrl-C: what is recorded already is left as it would have been at the script's end."""
+        if self._written and self.info.options.redact:
+            self._redact_files()
 
     # --- the two ways in -----------------------------------------------------------------------
 
@@ -156,11 +170,12 @@ class Cell:
             )
         run = self._run = ScriptRun(self.info, self._device, self._outputs, self._done)
         run.install()
+        os.register_at_fork(after_in_child=run.leave)
         with _UserCode() as ended:
             _namespace(self.info.target, "__main__")
         run.discovery.remove()
         recorder = run.recorder
-        if self._written or ended.error is not None:
+        if self._written or ended.error is not None or os.getpid() != self._pid:
             return ended
         if recorder is not None and recorder.timed_after_enough:
             recorder.finish_timing()
@@ -176,6 +191,7 @@ class Cell:
                 os.path.join(self.info.folder, SHORT),
                 {
                     "decode_steps": run.step.decode_steps_seen,
+                    "interruptions": run.interruptions,
                     "extra_warmup": 0 if recorder is None else recorder.extra_warmup,
                 },
             )
@@ -203,7 +219,8 @@ class Cell:
         for folder, made in self._written.items():
             if self.info.options.redact:
                 made = manifest.redact(made, self.info.target)
-            files.write_json(os.path.join(folder, RUN), made)
+            with writing(folder):
+                files.write_json(os.path.join(folder, RUN), made)
 
     def _note_end(self, ended: _UserCode) -> None:
         """Put the script's end into the manifest, and show its traceback as Python would."""

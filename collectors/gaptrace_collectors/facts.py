@@ -113,10 +113,13 @@ def now() -> str:
 
 def personal_texts(script_dir: str) -> list[tuple[str, str]]:
     """Texts that say who and where, with what replaces them; longest first."""
+    home = os.path.expanduser("~")
     pairs = {
+        os.path.realpath(script_dir): "<script>",  # what the interpreter's path has
         os.path.abspath(script_dir): "<script>",
         os.getcwd(): "<cwd>",
-        os.path.expanduser("~"): "<home>",
+        os.path.realpath(home): "<home>",
+        home: "<home>",
         sys.prefix: "<python>",
         sys.base_prefix: "<python>",
         socket.gethostname(): "<host>",

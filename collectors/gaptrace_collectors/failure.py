@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import traceback
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -62,6 +63,18 @@ class RecorderError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+@contextlib.contextmanager
+def writing(folder: str) -> Iterator[None]:
+    """Raise RecorderError, not the script's error, where a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise RecorderError(
+            f"{folder} cannot be written: {error.strerror or error}",
+            "is there space left? -o names another folder",
+        ) from error
 
 
 class StopScript(SystemExit):

@@ -157,7 +157,14 @@ def build(
 
 def redact(manifest: dict[str, Any], target: Target) -> dict[str, Any]:
     """The manifest without host, user, arguments, environment, git state and paths."""
-    clean: dict[str, Any] = facts.redacted(manifest, facts.personal_texts(script_dir(target)))
+    texts = facts.personal_texts(script_dir(target))
+    clean: dict[str, Any] = facts.redacted(manifest, texts)
+    # An argument may turn up in what an error says. Short ones are words of everything.
+    words = [(word, "<argument>") for word in target.args if len(word) > 3]
+    for section, key in (("script", "error"), ("failure", None)):
+        holder = clean if key is None else clean[section]
+        name = key or section
+        holder[name] = facts.redacted(holder[name], sorted(words, key=lambda pair: -len(pair[0])))
     clean["host"] = None
     clean["env"] = {}
     script = clean["script"]

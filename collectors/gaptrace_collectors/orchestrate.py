@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -93,6 +94,7 @@ class Collection:
         self._root = os.path.join(request.out, request.name)
         self._state = _State()
         self._scratch = ""
+        self._killed = False  # the last process, by a signal it could not answer
         self._cache_dir = request.cache_dir and os.path.abspath(request.cache_dir)
         if request.cache_dir == CACHE_IN_RUN:
             self._cache_dir = os.path.abspath(os.path.join(self._root, CACHE_FOLDER))
@@ -110,6 +112,10 @@ class Collection:
         except KeyboardInterrupt:
             self._state.exit_code = INTERRUPTED
             raise
+        except SystemExit as error:
+            self._state.exit_code = int(error.code or 0)
+            _say("terminated; what was finished has been kept")
+            raise
         finally:
             self._settle(aside)
             self._summary()
@@ -126,7 +132,7 @@ class Collection:
                 f"{self._root} is already there", "use --force to replace it, or --name another"
             )
         aside = os.path.join(self._request.out, f".{self._request.name}.replaced")
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside)
         os.replace(self._root, aside)
         kept = os.path.join(aside, CACHE_FOLDER)
         if self._request.cache_dir == CACHE_IN_RUN and os.path.isdir(kept):
@@ -136,7 +142,9 @@ class Collection:
         return aside
 
     def _settle(self, aside: str | None) -> None:
-        recorded = any(cell["path"] for cell in self._state.cells)
+        # A script that fails at once, by a slip in its arguments say, replaces no older recording.
+        worth = ("ok", "mode_failed") if aside else ("ok", "mode_failed", "script_failed")
+        recorded = any(cell["path"] and cell["status"] in worth for cell in self._state.cells)
         for parent, folders, _ in os.walk(self._root):
             for name in [name for name in folders if name.endswith(".partial")]:
                 shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
@@ -148,14 +156,17 @@ class Collection:
         if recorded:
             self._write_index()
             if aside:
-                shutil.rmtree(aside, ignore_errors=True)
+                _remove(aside)
             return
         if aside and os.path.isdir(os.path.join(self._root, CACHE_FOLDER)):
             os.replace(os.path.join(self._root, CACHE_FOLDER), os.path.join(aside, CACHE_FOLDER))
-        if os.path.isdir(self._root) and not os.listdir(self._root):
-            os.rmdir(self._root)
         if aside:
+            shutil.rmtree(self._root, ignore_errors=True)
             os.replace(aside, self._root)
+            self._state.cells = [{**cell, "path": None} for cell in self._state.cells]
+            _say(f"nothing was recorded: {self._root} is what it was before")
+        elif os.path.isdir(self._root) and not os.listdir(self._root):
+            os.rmdir(self._root)
 
     def _write_index(self) -> None:
         target = self._request.target
@@ -218,7 +229,7 @@ class Collection:
             raise CollectError(
                 f"the script makes {error.available} decode steps;"
                 f" at least {error.needed} are needed",
-                "let it generate more tokens, or lower --warmup",
+                "let it generate more tokens",
             ) from error
 
     def _cell(self, mode: str, repeat: int, batch: int | None, where: str) -> str:
@@ -230,11 +241,21 @@ class Collection:
             os.makedirs(os.path.dirname(final), exist_ok=True)
             partial = files.partial_of(final)
             _say(f"{where} {mode} {repeat}")
-            code = self._process(mode, repeat, batch, partial, plan)
+            try:
+                code = self._process(mode, repeat, batch, partial, plan)
+            except BaseException:
+                self._keep_finished(mode, repeat, batch, partial)
+                raise
             run = files.read_json(os.path.join(partial, "run.json"))
             short = files.read_json(os.path.join(partial, "short.json"))
             if run is None and short is not None:
-                available = int(short["decode_steps"])
+                available, others = int(short["decode_steps"]), int(short["interruptions"])
+                if others and available == self._state.available:
+                    raise CollectError(
+                        f"the script makes {available} decode steps, but {others} other calls come"
+                        " between them: too few follow each other",
+                        "record a part that only decodes, or define build() (collectors/README.md)",
+                    )
                 # Where the smaller plan did not fit either, the compiler took more steps again.
                 extra = max(int(short["extra_warmup"]), extra + 4 if self._state.available else 0)
                 self._state.available = available
@@ -249,6 +270,15 @@ class Collection:
                 if not os.listdir(os.path.dirname(final)):
                     os.rmdir(os.path.dirname(final))
             return outcome
+
+    def _keep_finished(self, mode: str, repeat: int, batch: int | None, partial: str) -> None:
+        """Publish what an interrupted process had recorded whole, before its script went on."""
+        if self._killed:
+            return  # It may not have come to take out what is personal.
+        for point, folder in self._views(batch, partial):
+            run = files.read_json(os.path.join(folder, "run.json"))
+            if run is not None and run["status"] == "ok":
+                self._close(mode, repeat, point, folder, run, INTERRUPTED)
 
     def _folder(self, point: Point, mode: str, repeat: int) -> str:
         return os.path.join(self._root, point.folder, mode, str(repeat))
@@ -273,7 +303,9 @@ class Collection:
             shutil.rmtree(partial, ignore_errors=True)
             if error is not None:
                 raise CollectError(error["message"], error["hint"])
-            self._note(mode, repeat, point, "died", None, code, f"the process ended with {code}")
+            ended = f"the process ended with {code} before its recording was whole"
+            _say(f"  {mode}: {ended}" + ("" if code else " (os._exit?)"))
+            self._note(mode, repeat, point, "died", None, code, ended)
             self._state.exit_code = code if code else FAILED
             self._state.stop = True
             return "died"
@@ -345,9 +377,8 @@ class Collection:
                 code = process.wait()
             except BaseException:
                 _end(process)
+                self._killed = process.returncode < 0
                 raise
-        if code == -signal.SIGINT or code == INTERRUPTED:
-            raise KeyboardInterrupt
         return code if code >= 0 else 128 - code
 
     # --- what the person sees ------------------------------------------------------------------
@@ -376,13 +407,22 @@ class Collection:
         good = [cell for cell in self._state.cells if cell["status"] == "ok"]
         if not good:
             return
-        _say(f"next: gaptrace analyze {self._root}")
+        _say(f"next: gaptrace analyze {shlex.quote(self._root)}")
         points = {cell["path"].rsplit("/", 2)[0] for cell in good if cell["point"]}
         accelerated = run.get("device", {}).get("type") != "cpu"
         for one in sorted(points)[:1] or [""]:
             inside = [cell for cell in good if cell["path"].startswith(one)]
             if accelerated and len({cell["mode"] for cell in inside}) > 1:
-                _say(f"next: gaptrace compare {os.path.join(self._root, one).rstrip(os.sep)}")
+                where = os.path.join(self._root, one).rstrip(os.sep)
+                _say(f"next: gaptrace compare {shlex.quote(where)}")
+
+
+def _remove(path: str) -> None:
+    """Remove a folder, or a link to one without what it leads to."""
+    if os.path.islink(path):
+        os.unlink(path)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _must_be_writable(folder: str) -> None:

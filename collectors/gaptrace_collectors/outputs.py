@@ -16,6 +16,7 @@ TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 3e-2, "bfloat16": 6e-2
 # Deep random models amplify that noise; the same most likely token out of tens of thousands, at
 # every step, still says that the same thing was computed.
 SAME_TOKEN_FACTOR = 5
+FED = "from step"
 
 
 class Outputs:
@@ -34,7 +35,7 @@ class Outputs:
         """Keep what decode step number `step` returned, and the tokens it was fed."""
         logits = logits_of(out)
         if logits is None:
-            self._why_not = "the step returns no tensor"
+            self._why_not = "the step returns no tensor of logits"
             return
         self._dtype = str(logits.dtype).removeprefix("torch.")
         self._logits[step] = logits.detach().to("cpu", torch.float32).clone()
@@ -92,7 +93,7 @@ class Outputs:
                 break
             fed, fed_before = self._tokens.get(step), tokens.get(step)
             if fed is not None and fed_before is not None and not torch.equal(fed, fed_before):
-                why = f"from step {step} on the modes were fed different tokens"
+                why = f"{FED} {step} on the modes were fed different tokens"
                 break
             agree = bool(torch.equal(mine.argmax(-1), other.argmax(-1)))
             if step >= first_counted:
@@ -111,6 +112,9 @@ class Outputs:
             why = why or "the logits hold values that are not finite numbers"
         allowed = tolerance * (SAME_TOKEN_FACTOR if same_token else 1)
         status = "equal" if largest == 0.0 else "close" if relative <= allowed else "different"
+        if status == "equal" and why.startswith(FED):
+            # Equal logits and yet another token: it was not chosen by what was compared.
+            return _not_compared(f"{compared} steps were equal, but {why}")
         section = _section(status, steps=compared, reason=why or None)
         return section | {
             "max_abs": largest if math.isfinite(largest) else None,
@@ -144,13 +148,19 @@ def _not_compared(reason: str) -> dict[str, Any]:
 
 
 def logits_of(out: Any) -> torch.Tensor | None:
-    """The logits of the last position in whatever a model or step returned, or None."""
-    if isinstance(out, dict) and "logits" in out:
-        out = out["logits"]
+    """The logits of the last position in whatever a model or step returned, or None.
+
+    Where nothing is called logits: the first tensor that has a value per token, before any that
+    has one value alone, such as a loss.
+    """
+    if isinstance(out, dict):
+        out = out["logits"] if "logits" in out else list(out.values())
     elif hasattr(out, "logits"):
         out = out.logits
-    elif isinstance(out, (tuple, list)):
-        out = next((item for item in out if isinstance(item, torch.Tensor)), None)
+    if isinstance(out, (tuple, list)):
+        tensors = [item for item in out if isinstance(item, torch.Tensor)]
+        tensors = [item for item in tensors if item.is_floating_point()]
+        out = next((item for item in tensors if item.numel() > 1), next(iter(tensors), None))
     if not isinstance(out, torch.Tensor) or not out.is_floating_point() or out.dim() == 0:
         return None
     return out[:, -1] if out.dim() == 3 else out

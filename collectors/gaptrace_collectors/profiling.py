@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
+from gaptrace_collectors.failure import writing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -85,8 +87,9 @@ class ProfilerSession:
                 self._observer.stop()
                 self._observer.unregister_callback()
         self._profile.stop_trace()
-        self._profile.export_chrome_trace(os.path.join(self._folder, TRACE))
-        return TRACE, self._compressed_execution_trace()
+        with writing(self._folder):
+            self._profile.export_chrome_trace(os.path.join(self._folder, TRACE))
+            return TRACE, self._compressed_execution_trace()
 
     def _compressed_execution_trace(self) -> str | None:
         if self._observer is None or not os.path.exists(self._raw):

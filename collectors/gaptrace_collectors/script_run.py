@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.outputs import Outputs
+
+
+THREADS = "decode calls ran in another thread while one was being recorded: not recorded"
+BATCHES = "decode calls had another batch size than {}: not recorded"
 
 
 class _ModuleSubject:
@@ -81,6 +86,11 @@ class ScriptRun:
         self._runner: Runner | None = None
         self._prefill: Callable[..., Any] | None = None
         self._done = False
+        self._subject: _ModuleSubject | None = None
+        self._begun = 0  # decode calls since the recorder began
+        self._recording = threading.Lock()
+        self._passed: Counter[str] = Counter()
+        self.interruptions = 0  # calls between decode steps that were none
 
     def install(self) -> None:
         """Start watching; to be called before the script starts."""
@@ -153,16 +163,27 @@ class ScriptRun:
         self.step.module = type(module).__name__
         self.step.model = module
         if call is not None:
-            self.step.tokens = self.step.batch = call.sequences
-            self.step.call = f"{call.sequences} x {call.length} tokens in {call.where}"
+            self._describe_call(call)
+
+    def _describe_call(self, call: Call) -> None:
+        self.step.tokens = self.step.batch = call.sequences
+        self.step.call = f"{call.sequences} x {call.length} tokens in {call.where}"
 
     def _begin(self, runner: Runner, subject: _ModuleSubject, prefill: Callable[..., Any]) -> None:
-        info = self._info
         self._runner = runner
         self._prefill = prefill
+        self._subject = subject
+        self._record()
+
+    def _record(self) -> None:
+        """Begin with the first phase."""
+        info = self._info
+        assert self._runner is not None
+        assert self._subject is not None
+        self._begun = 0
         self.recorder = Recorder(
-            subject,
-            runner,
+            self._subject,
+            self._runner,
             self._device,
             info.options,
             info.plan,
@@ -180,21 +201,55 @@ class ScriptRun:
     # --- each call -----------------------------------------------------------------------------
 
     def _decode_or_prefill(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._recording.acquire(blocking=False):
+            self._count("other_threads", THREADS)
+            return self._pass_by(args, kwargs)
+        try:
+            call = read_call(args, kwargs, last_numel=self.step.batch)
+            if call is None or not call.is_decode:
+                self.step.prefill_calls_seen += 1
+                return self._pass_by(args, kwargs)
+            if self.step.batch is None:
+                self.step.tokens = self.step.batch = call.sequences
+            elif call.sequences != self.step.batch and self._begun == 1:
+                # One call alone was taken for a step: it was a prompt laid out as [length, batch].
+                self.step.prefill_calls_seen += 1
+                self._describe_call(call)
+                self._record()
+            elif call.sequences != self.step.batch:
+                self._count("other_batches", BATCHES.format(self.step.batch))
+                return self._pass_by(args, kwargs)
+            return self._decode(args, kwargs)
+        finally:
+            self._recording.release()
+
+    def _pass_by(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that is no step of this recording: as the script would have it."""
         assert self._prefill is not None
-        call = read_call(args, kwargs, last_numel=self.step.batch)
-        if call is None or not call.is_decode:
-            self.step.prefill_calls_seen += 1
-            if self.recorder is not None:
-                self.recorder.interrupt()
-            return self._prefill(*args, **kwargs)
-        if self.step.batch is None:
-            self.step.tokens = self.step.batch = call.sequences
-        return self._decode(args, kwargs)
+        if self.recorder is not None:
+            self.recorder.interrupt()
+            self.interruptions += 1
+        return self._prefill(*args, **kwargs)
+
+    def _count(self, what: str, text: str) -> None:
+        """Keep count of what was not recorded, in one note."""
+        before = f"{self._passed[what]} {text}"
+        self._passed[what] += 1
+        self.notes[:] = [note for note in self.notes if note != before]
+        self.notes.append(f"{self._passed[what]} {text}")
+
+    def leave(self) -> None:
+        """Record nothing more, whatever the script goes on to do."""
+        self._done = True
+        self._phases = None
+        self._recording = threading.Lock()
+        self.discovery.remove()
 
     def _decode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         runner = self._runner
         assert runner is not None
         self.step.decode_steps_seen += 1
+        self._begun += 1
         if self._done or self._phases is None:
             return runner(*args, **kwargs)
         try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from gaptrace_collectors.failure import Evidence
+from gaptrace_collectors.failure import Evidence, RecorderError
 from gaptrace_collectors.tensors import STATE, Place, is_cache_name, snapshot
 
 MARK = "gaptrace.step#"
@@ -116,7 +117,14 @@ def launch_sequence(trace_path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     of compiling and capturing.
     """
     with gzip.open(trace_path, "rb") as file:
-        events = json.loads(file.read().decode("utf-8", "replace"), strict=False)["traceEvents"]
+        text = file.read().decode("utf-8", "replace")
+    try:
+        events = json.loads(text, strict=False)["traceEvents"]
+    except ValueError as error:  # a full disk: the profiler does not say when it cannot write
+        raise RecorderError(
+            f"the profiler left no whole trace in {os.path.dirname(trace_path)}",
+            "is there space left, there and where temporary files go (TMPDIR)?",
+        ) from error
     marks: list[tuple[float, float]] = []
     launched: dict[int, float] = {}
     device: list[tuple[float, str, int]] = []

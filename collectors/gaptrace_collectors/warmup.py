@@ -66,7 +66,7 @@ class WarmUp:
             # Torch counts every candidate that was tried; with a cached graph, those of back then.
             section["inductor"]["generated_kernels"] = None
         note = None
-        if not self.steady:
+        if not self.steady and self.step > IDLE_STEPS:
             guards = [item["guard"] for item in section["recompiles"]]
             note = f"the recompile counter never stood still in {self.step} warm-up steps" + (
                 f"; last failed guard: {guards[-1]}" if guards else ""

@@ -86,10 +86,14 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     """The quality of a trace as far as the figures of one device and its steps are concerned."""
     reasons = [*_of_file(trace), *_of_recorder(trace)]
     if device is None:
+        kind = trace.run.manifest.get("device") if trace.run is not None else None
+        on_cpu = isinstance(kind, dict) and kind.get("type") == "cpu"
         reasons.append(
             Reason(
                 "no_gpu_ops",
-                "no kernel, copy or memset was recorded: profile with ProfilerActivity.CUDA",
+                "recorded on a CPU: of this recording only the unprofiled times count"
+                if on_cpu
+                else "no kernel, copy or memset was recorded: profile with ProfilerActivity.CUDA",
                 REFUSED,
                 withheld=STEP_FIGURES,
             )

@@ -220,7 +220,7 @@ def _missing_cells(folder: Path, cells: list[RunCell]) -> tuple[str, ...]:
     index = _stopped(folder) or (_stopped(folder.parent) if any(point) else {})
     there = {(cell.mode, cell.repeat) for cell in cells}
     # A mode that cannot work is not recorded again, and `as-is` takes the place of all others.
-    done = {cell.mode for cell in cells if cell.status != "ok"}
+    done = {cell.mode for cell in cells if cell.status == "mode_failed"}
     if not index or any(cell.mode == "as-is" for cell in cells):
         return ()
     reasons = {

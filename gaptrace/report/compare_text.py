@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 
 from gaptrace import units
@@ -263,4 +264,4 @@ def _next(comparison: Comparison, ink: Ink) -> str:
     if not path or path == "-" or comparison.pairs[0].candidate.saved:
         return ""
     near = os.path.relpath(path) if os.path.isabs(path) else path
-    return ink.faint(f"next: gaptrace analyze {min(near, path, key=len)}")
+    return ink.faint(f"next: gaptrace analyze {shlex.quote(min(near, path, key=len))}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from gaptrace import units
 from gaptrace.analysis.predict import predict_run
 from gaptrace.analysis.result import Analysis
@@ -51,8 +53,20 @@ def _sentence(run: RunAnalysis) -> str:
         return f"{run.name}: only {best} could be measured: {text.split(' at ', 1)[1]}."
     if base == best:
         worst = max(times, key=lambda mode: times[mode])
+        if _overlap(run, best, worst):
+            return f"{text}; {worst} is as fast within the spread of the repeats."
         return f"{text}; {worst} is {units.digits(times[worst] / times[best], 2)} times slower."
+    if _overlap(run, best, base):
+        return f"{text}; {base} is as fast within the spread of the repeats."
     return f"{text}, {units.digits(times[base] / times[best], 2)} times as fast as {base}."
+
+
+def _overlap(run: RunAnalysis, one: str, other: str) -> bool:
+    """Whether the repeats of two modes have step times in common: then none of them is faster."""
+    both = [[ns for a in run.repeats(m) if (ns := step_ns(a)) is not None] for m in (one, other)]
+    if min(map(len, both)) < 2:
+        return False
+    return max(map(min, both)) <= min(map(max, both))
 
 
 def _facts(run: RunAnalysis) -> str:
@@ -147,7 +161,7 @@ def _notes(run: RunAnalysis) -> str:
 
 def _next(run: RunAnalysis, ink: Ink) -> str:
     lines = [
-        ink.faint(f"next: gaptrace analyze {cell.path}")
+        ink.faint(f"next: gaptrace analyze {shlex.quote(cell.path)}")
         for cell in run.cells
         if cell.analysis is not None
     ]

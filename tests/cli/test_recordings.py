@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gaptrace.analysis.compare.recording import record
 from gaptrace.analysis.options import Options
 from gaptrace.analysis.read import read_run
 from gaptrace.cli import main
+from tests.builders import events_json, op
 from tests.compare.runs import manifest, write_run
 
 Out = pytest.CaptureFixture[str]
@@ -91,3 +93,14 @@ def test_idle_between_graph_nodes_is_not_given_to_another_cause(tmp_path: Path) 
     found.headline.idle_by_cause_ns.update(traced)
     left = units.time(idle - 1_000)
     assert f"largest cause: launch and its way to the GPU, up to {left}/token" in found.sentence
+
+
+def test_a_recording_on_a_cpu_is_not_asked_for_the_gpu_profiler(
+    tmp_path: Path, capsys: Out
+) -> None:
+    cell = eager(tmp_path, device={"type": "cpu", "name": "a CPU"})
+    (cell / "trace.json.gz").write_bytes(gzip.compress(events_json(op("aten::mm", at=1, dur=2))))
+    assert main(["analyze", str(cell)]) == 2
+    out = capsys.readouterr().out
+    assert "recorded on a CPU: of this recording only the unprofiled times count" in out
+    assert "ProfilerActivity" not in out

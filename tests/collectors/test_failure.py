@@ -44,3 +44,10 @@ def test_what_is_nobodys_code_is_passed_over(name):
 )
 def test_a_folder_called_torch_is_not_torch(name):
     assert failure.place_of([frame(name)]) == f"{name}:3 in forward: x = cat(x)"
+
+
+def test_what_cannot_be_written_is_the_recorders_error(tmp_path):
+    with pytest.raises(failure.RecorderError) as caught, failure.writing("runs/x"):
+        (tmp_path / "missing" / "file").write_text("")
+    assert caught.value.message == "runs/x cannot be written: No such file or directory"
+    assert "space" in caught.value.hint

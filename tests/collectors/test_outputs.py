@@ -64,7 +64,12 @@ def test_nan_is_different(tmp_path):
 def test_comparison_stops_where_other_tokens_were_fed(tmp_path):
     record(tmp_path, "eager", EAGER, tokens=[7, 2])
     verdict = record(tmp_path, "compiled", [EAGER[0], EAGER[1] * 5], tokens=[7, 1])
-    assert (verdict["status"], verdict["steps_compared"]) == ("equal", 1)
+    # Equal logits from which another token was chosen: they were not what it was chosen by.
+    assert (verdict["status"], verdict["steps_compared"]) == ("not compared", 0)
+    assert verdict["reason"].startswith("1 steps were equal, but from step 2 on the modes were fed")
+    near = [EAGER[0] * (1 + 1e-5), EAGER[1] * 5]
+    verdict = record(tmp_path, "compiled", near, tokens=[7, 1])
+    assert (verdict["status"], verdict["steps_compared"]) == ("close", 1)
     assert "different tokens" in verdict["reason"]
 
 
@@ -87,6 +92,8 @@ def test_a_step_that_returns_nothing_is_not_compared(tmp_path):
 def test_logits_of_what_models_return():
     logits = torch.arange(12.0).reshape(1, 3, 4)
     last = logits[:, -1]
-    for out in (logits, {"logits": logits}, (logits, "cache"), last):
+    loss = torch.zeros(1)
+    named = ({"logits": logits}, {"loss": loss, "scores": logits})
+    for out in (logits, *named, (logits, "cache"), (loss, logits), last):
         assert torch.equal(logits_of(out), last)
     assert logits_of(torch.zeros(2, 2, dtype=torch.long)) is None

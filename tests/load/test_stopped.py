@@ -99,3 +99,11 @@ def test_a_sweep_says_so(sweep: Path, capsys: pytest.CaptureFixture[str]) -> Non
     out = " ".join(capsys.readouterr().out.split())
     assert "the recording was stopped before it was complete: batch-8" in out
     assert "batch-1: stopped before graph/2" in out
+
+
+def test_a_script_that_failed_has_further_repeats_to_come(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path, batches=(1,), modes=("eager",), repeats=1, failed="eager")
+    cell = folder / "batch-1/eager/1/run.json"
+    cell.write_text(cell.read_text().replace('"mode_failed"', '"script_failed"'))
+    stopped(folder)
+    assert read_run_folder(folder / "batch-1").missing == ("eager/2", "graph/1", "graph/2")
