@@ -201,7 +201,8 @@ class ScriptRun:
     # --- each call -----------------------------------------------------------------------------
 
     def _decode_or_prefill(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._recording.acquire(blocking=False):
+        recording = self._recording  # a fork in here gets another
+        if not recording.acquire(blocking=False):
             self._count("other_threads", THREADS)
             return self._pass_by(args, kwargs)
         try:
@@ -221,7 +222,7 @@ class ScriptRun:
                 return self._pass_by(args, kwargs)
             return self._decode(args, kwargs)
         finally:
-            self._recording.release()
+            recording.release()
 
     def _pass_by(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that is no step of this recording: as the script would have it."""

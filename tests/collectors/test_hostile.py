@@ -114,6 +114,24 @@ def test_a_fork_is_not_recorded_in_its_parents_place(bench):
     assert ops == {parent}
 
 
+def test_a_fork_within_a_step_goes_on_undisturbed(bench):
+    text = (
+        LOOP.replace("import sys", "import os\nimport sys\n\ncalls = []")
+        .replace(
+            "        return self.head",
+            "        calls.append(os.fork() if len(calls) == 12 else 1)\n        return self.head",
+        )
+        .replace("import torch\n", "import os\nimport torch\n", 1)
+        + "if 0 in calls:\n    sys.exit(0)\n"
+        + "print('child', os.waitpid(calls[12], 0)[1])\n"
+    )
+    done = bench.collect(*EAGER, bench.script(text), "90")
+    assert done.code == 0, done.stderr
+    assert "child 0" in done.stdout
+    assert done.run("eager")["status"] == "ok"
+    assert "Traceback" not in done.stderr
+
+
 def test_prompts_between_all_steps_are_named_as_the_reason(bench):
     text = LOOP.replace(DECODE, f"{DECODE}\n        model(torch.arange(4)[None])")
     done = bench.collect(*EAGER, bench.script(text), "90")
