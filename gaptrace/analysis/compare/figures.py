@@ -13,6 +13,8 @@ from gaptrace.analysis.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Re
 from gaptrace.analysis.compare.result import Figure
 from gaptrace.analysis.stats import nearest_rank, spread
 
+# Parts of one step, and what its time makes of them.
+OF_ONE_RUN = ("step_time", "tokens_per_s", "idle", "idle_share", "busy", "host_dispatch")
 UNPROFILED, PROFILED = "unprofiled", "as profiled"
 
 
@@ -217,11 +219,23 @@ _FIGURES: dict[str, Callable[[Recording, str, Sampler], RunFigure | None]] = {
 }
 
 
-def side_figure(metric: Metric, runs: Sequence[RunFigure | None]) -> Figure:
-    """The figure of a side: the median over runs, with p5 and p95 over all their steps.
+def shown_run(side: Sequence[Recording], source: str) -> int | None:
+    """Which run of a side has the median step time, of two middle ones the faster.
 
-    Of two middle runs the faster one, whether the metric is a time or a rate, so that the figures
-    of a side agree with each other.
+    It is the one that `analyze` shows. None where a run has no step time.
+    """
+    steps = [run.unprofiled_ns if source == UNPROFILED else run.period_ns for run in side]
+    known = [(step, place) for place, step in enumerate(steps) if step is not None]
+    if not known or len(known) < len(steps):
+        return None
+    return sorted(known)[(len(known) - 1) // 2][1]
+
+
+def side_figure(metric: Metric, runs: Sequence[RunFigure | None], shown: int | None) -> Figure:
+    """The figure of a side, with p5 and p95 over all steps of its runs.
+
+    What a step consists of is that of the run `shown`, so that it adds up. Everything else is the
+    median over runs, of two middle ones the better.
     """
     known = [run for run in runs if run is not None]
     if not known or len(known) < len(runs):
@@ -230,8 +244,9 @@ def side_figure(metric: Metric, runs: Sequence[RunFigure | None]) -> Figure:
     over = spread(values)
     ordered = sorted(run.value for run in known)
     middle = ordered[len(ordered) // 2 if metric.better == HIGHER else (len(ordered) - 1) // 2]
+    one = runs[shown] if shown is not None and metric.id in OF_ONE_RUN else None
     return Figure(
-        value=float(middle),
+        value=float(middle if one is None else one.value),
         p5=over.p5,
         p95=over.p95,
         n=sum(run.n for run in known),

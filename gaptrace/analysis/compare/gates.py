@@ -19,6 +19,7 @@ from gaptrace import units
 from gaptrace.analysis.compare.figures import (
     Sampler,
     run_figure,
+    shown_run,
     side_figure,
     sources,
 )
@@ -216,6 +217,7 @@ def judge_run(
     """
     results = []
     chosen = sources([recordings])
+    shown = shown_run(recordings, chosen["step_time"])
     sampler = Sampler(np.random.default_rng(0), 1)
     for gate in gates:
         if gate.percent and gate.metric.unit != "share":
@@ -225,7 +227,7 @@ def judge_run(
             )
         source = chosen.get(gate.metric.id, "")
         runs = [run_figure(gate.metric.id, r, source, sampler) for r in recordings]
-        value = side_figure(gate.metric, runs).value
+        value = side_figure(gate.metric, runs, shown).value
         if value is None:
             status, text = NOT_JUDGED, f"{gate.metric.id}: unknown or withheld"
         else:

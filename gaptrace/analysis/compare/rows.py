@@ -13,6 +13,7 @@ from gaptrace.analysis.compare.figures import (
     UNPROFILED,
     Sampler,
     run_figure,
+    shown_run,
     side_figure,
 )
 from gaptrace.analysis.compare.metrics import (
@@ -63,6 +64,7 @@ def metric_rows(
     distorted: metrics that must not be judged as profiled, with the reason why. chosen: the source
     of each metric, see `metrics.sources`.
     """
+    shown = tuple(shown_run(side, chosen["step_time"]) for side in (baseline, candidate))
     rows: list[MetricRow] = []
     noises: dict[str, Noise] = {}
     for place, metric in enumerate(METRICS):
@@ -75,13 +77,13 @@ def metric_rows(
             for side in (baseline, candidate)
         ]
         why = distorted.get(metric.id, "") if source != UNPROFILED else ""
-        row, noise = _row(metric, source, runs[0], runs[1], why, rng)
+        row, noise = _row(metric, source, runs[0], runs[1], shown, why, rng)
         if source == UNPROFILED:
             row = dataclasses.replace(
                 row,
                 as_profiled=(
-                    _traced(metric, baseline, sampler),
-                    _traced(metric, candidate, sampler),
+                    _traced(metric, baseline, shown[0], sampler),
+                    _traced(metric, candidate, shown[1], sampler),
                 ),
             )
         rows.append(row)
@@ -90,9 +92,9 @@ def metric_rows(
     return _judge(rows, noises)
 
 
-def _traced(metric: Metric, side: Recordings, sampler: Sampler) -> float | None:
+def _traced(metric: Metric, side: Recordings, shown: int | None, sampler: Sampler) -> float | None:
     runs = [run_figure(metric.id, recording, PROFILED, sampler) for recording in side]
-    return side_figure(metric, runs).value
+    return side_figure(metric, runs, shown).value
 
 
 def _row(
@@ -100,11 +102,15 @@ def _row(
     source: str,
     baseline: Runs,
     candidate: Runs,
+    shown: tuple[int | None, ...],
     why_withheld: str,
     rng: np.random.Generator,
 ) -> tuple[MetricRow, Noise | None]:
     """The row as far as one metric alone can tell, and its noise where it is uncertain."""
-    figures = side_figure(metric, baseline), side_figure(metric, candidate)
+    figures = (
+        side_figure(metric, baseline, shown[0]),
+        side_figure(metric, candidate, shown[1]),
+    )
     row = MetricRow(
         id=metric.id,
         title=metric.title,
