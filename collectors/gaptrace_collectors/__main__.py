@@ -35,15 +35,12 @@ def _without_torch(spec_path: str) -> int:
     """Leave word that this interpreter cannot record; the exit code."""
     import json
 
-    from gaptrace_collectors.folder import write_json
+    from gaptrace_collectors.folder import write_error
 
     with open(spec_path, encoding="utf-8") as file:
         folder = json.load(file)["folder"]
-    told = {
-        "message": f"{sys.executable} has no torch",
-        "hint": "name an interpreter that has it: gaptrace collect -- PYTHON SCRIPT",
-    }
-    write_json(os.path.join(folder, "error.json"), told)
+    hint = "name an interpreter that has it: gaptrace collect -- PYTHON SCRIPT"
+    write_error(folder, f"{sys.executable} has no torch", hint)
     return 125
 
 

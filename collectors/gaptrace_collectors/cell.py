@@ -43,7 +43,6 @@ from gaptrace_collectors.script_run import ScriptRun
 
 RUN = "run.json"
 SHORT = "short.json"
-ERROR = "error.json"
 FAILED = 125
 INTERRUPTED = 130
 
@@ -89,9 +88,8 @@ def main(spec_path: str) -> int:
     try:
         return cell.run()
     except RecorderError as error:
-        told = {"message": error.message, "hint": error.hint}
         try:
-            files.write_json(os.path.join(cell.info.folder, ERROR), told)
+            files.write_error(cell.info.folder, error.message, error.hint)
         except OSError:  # a full disk, say, which may be what the error is about
             sys.stderr.write(f"gaptrace: error: {error.message}\ngaptrace: hint: {error.hint}\n")
         return FAILED
@@ -187,14 +185,13 @@ class Cell:
                 " where that does not fit, define build() (collectors/README.md)",
             )
         else:
-            files.write_json(
-                os.path.join(self.info.folder, SHORT),
-                {
-                    "decode_steps": run.step.decode_steps_seen,
-                    "interruptions": run.interruptions,
-                    "extra_warmup": 0 if recorder is None else recorder.extra_warmup,
-                },
-            )
+            short = {
+                "decode_steps": run.step.decode_steps_seen,
+                "interruptions": run.interruptions,
+                "extra_warmup": 0 if recorder is None else recorder.extra_warmup,
+            }
+            with writing(self.info.folder):
+                files.write_json(os.path.join(self.info.folder, SHORT), short)
         return ended
 
     # --- writing -------------------------------------------------------------------------------
@@ -265,7 +262,8 @@ class Cell:
             for name in (TRACE, EXECUTION_TRACE):
                 path = os.path.join(folder, name)
                 if os.path.exists(path):
-                    rewrite_trace(path, texts)
+                    with writing(folder):
+                        rewrite_trace(path, texts)
 
 
 def _use_path_of(target: Target) -> None:

@@ -8,6 +8,7 @@ import re
 import shutil
 from typing import Any
 
+ERROR = "error.json"
 # A list of numbers or short texts, spread over lines by the encoder.
 _FLAT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s+\]")
 
@@ -27,6 +28,11 @@ def write_json(path: str, value: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def write_error(folder: str, message: str, hint: str) -> None:
+    """Leave word of what gaptrace itself could not do, for the process that waits."""
+    write_json(os.path.join(folder, ERROR), {"message": message, "hint": hint})
 
 
 def read_json(path: str) -> Any:

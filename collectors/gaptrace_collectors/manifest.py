@@ -160,14 +160,13 @@ def redact(manifest: dict[str, Any], target: Target) -> dict[str, Any]:
     texts = facts.personal_texts(script_dir(target))
     clean: dict[str, Any] = facts.redacted(manifest, texts)
     # An argument may turn up in what an error says. Short ones are words of everything.
-    words = [(word, "<argument>") for word in target.args if len(word) > 3]
-    for section, key in (("script", "error"), ("failure", None)):
-        holder = clean if key is None else clean[section]
-        name = key or section
-        holder[name] = facts.redacted(holder[name], sorted(words, key=lambda pair: -len(pair[0])))
+    longest_first = sorted(target.args, key=len, reverse=True)
+    words = [(word, "<argument>") for word in longest_first if len(word) > 3]
+    clean["failure"] = facts.redacted(clean["failure"], words)
     clean["host"] = None
     clean["env"] = {}
     script = clean["script"]
+    script["error"] = facts.redacted(script["error"], words)
     script["argv"] = None
     script["git"] = None
     script["path"] = os.path.basename(script["path"]) if script["path"] else None

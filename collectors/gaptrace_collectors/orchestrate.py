@@ -299,7 +299,7 @@ class Collection:
         if run is None:
             error = None
             for folder in (partial, os.path.dirname(partial)):
-                error = error or files.read_json(os.path.join(folder, "error.json"))
+                error = error or files.read_json(os.path.join(folder, files.ERROR))
             shutil.rmtree(partial, ignore_errors=True)
             if error is not None:
                 raise CollectError(error["message"], error["hint"])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gaptrace_collectors.outputs import Outputs
 
 
+SWITCHED_OFF = "Hugging Face's automatic compilation was switched off for this mode"
 THREADS = "decode calls ran in another thread while one was being recorded: not recorded"
 BATCHES = "decode calls had another batch size than {}: not recorded"
 
@@ -75,7 +76,6 @@ class ScriptRun:
     ) -> None:
         self.step = StepFacts(tokens_source="the call: one per sequence")
         self.recorder: Recorder | None = None
-        self.notes: list[str] = []
         self.views = [View(info.folder)]
         self.discovery = Discovery(self._found, self._found_replay)
         self._info = info
@@ -87,9 +87,9 @@ class ScriptRun:
         self._prefill: Callable[..., Any] | None = None
         self._done = False
         self._subject: _ModuleSubject | None = None
-        self._begun = 0  # decode calls since the recorder began
         self._recording = threading.Lock()
-        self._passed: Counter[str] = Counter()
+        self._passed: Counter[str] = Counter()  # what was not recorded, by why
+        self._switched_off = False
         self.interruptions = 0  # calls between decode steps that were none
 
     def install(self) -> None:
@@ -101,9 +101,13 @@ class ScriptRun:
             hf.switch_off_automatic_compilation(self._note_switched_off)
 
     def _note_switched_off(self) -> None:
-        text = "Hugging Face's automatic compilation was switched off for this mode"
-        if text not in self.notes:
-            self.notes.append(text)
+        self._switched_off = True
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever reads the recording has to know."""
+        counted = [f"{count} {why}" for why, count in self._passed.items()]
+        return [SWITCHED_OFF, *counted] if self._switched_off else counted
 
     # --- found ---------------------------------------------------------------------------------
 
@@ -180,7 +184,6 @@ class ScriptRun:
         info = self._info
         assert self._runner is not None
         assert self._subject is not None
-        self._begun = 0
         self.recorder = Recorder(
             self._subject,
             self._runner,
@@ -203,7 +206,7 @@ class ScriptRun:
     def _decode_or_prefill(self, *args: Any, **kwargs: Any) -> Any:
         recording = self._recording  # a fork in here gets another
         if not recording.acquire(blocking=False):
-            self._count("other_threads", THREADS)
+            self._passed[THREADS] += 1
             return self._pass_by(args, kwargs)
         try:
             call = read_call(args, kwargs, last_numel=self.step.batch)
@@ -212,13 +215,14 @@ class ScriptRun:
                 return self._pass_by(args, kwargs)
             if self.step.batch is None:
                 self.step.tokens = self.step.batch = call.sequences
-            elif call.sequences != self.step.batch and self._begun == 1:
+            elif call.sequences != self.step.batch and self.step.decode_steps_seen == 1:
                 # One call alone was taken for a step: it was a prompt laid out as [length, batch].
+                self.step.decode_steps_seen = 0
                 self.step.prefill_calls_seen += 1
                 self._describe_call(call)
                 self._record()
             elif call.sequences != self.step.batch:
-                self._count("other_batches", BATCHES.format(self.step.batch))
+                self._passed[BATCHES.format(self.step.batch)] += 1
                 return self._pass_by(args, kwargs)
             return self._decode(args, kwargs)
         finally:
@@ -232,13 +236,6 @@ class ScriptRun:
             self.interruptions += 1
         return self._prefill(*args, **kwargs)
 
-    def _count(self, what: str, text: str) -> None:
-        """Keep count of what was not recorded, in one note."""
-        before = f"{self._passed[what]} {text}"
-        self._passed[what] += 1
-        self.notes[:] = [note for note in self.notes if note != before]
-        self.notes.append(f"{self._passed[what]} {text}")
-
     def leave(self) -> None:
         """Record nothing more, whatever the script goes on to do."""
         self._done = True
@@ -250,7 +247,6 @@ class ScriptRun:
         runner = self._runner
         assert runner is not None
         self.step.decode_steps_seen += 1
-        self._begun += 1
         if self._done or self._phases is None:
             return runner(*args, **kwargs)
         try:

@@ -188,14 +188,9 @@ def _ceilings(
         dispatch, source = head.rate.issue_ns, "unprofiled issue time"
     if quality.withholds("ceilings", "host_dispatch"):
         dispatch = head.rate.issue_ns
-    # Neither a step nor the host's period can be shorter than the step's dispatch: host speed
-    # differed between the measurements (or profiling slowed one), and the lower is the tighter.
-    for bound, name in (
-        (head.rate.unprofiled_step_ns, "step"),
-        (manifest.host_period_ns, "host period"),
-    ):
-        if bound and dispatch is not None and dispatch > bound:
-            dispatch, source = bound, f"unprofiled {name}, its upper bound"
+    bound = manifest.host_bound
+    if bound is not None and dispatch is not None and dispatch > bound[0]:
+        dispatch, source = bound[0], f"unprofiled {bound[1]}, its upper bound"
     hidden = quality.withholds("ceilings")
     moved = step_bytes(trace, None if hidden else steps, products, options, manifest)
     if peak and _partial(moved, kernels.busy_ns_by_class.get("gemm", 0.0), peak, head):

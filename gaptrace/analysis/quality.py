@@ -19,6 +19,7 @@ from gaptrace.analysis.devices import Device
 from gaptrace.analysis.gaps import CAUSES, HOST_CAUSES
 from gaptrace.analysis.hosttime import HOST_CLASSES
 from gaptrace.analysis.links import names_where, rank_codes, rows_named
+from gaptrace.analysis.runinfo import Manifest
 from gaptrace.analysis.steps import Steps
 from gaptrace.knowledge import runtime_calls
 from gaptrace.trace import Cat, Trace
@@ -84,10 +85,10 @@ class Quality:
 
 def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     """The quality of a trace as far as the figures of one device and its steps are concerned."""
-    reasons = [*_of_file(trace), *_of_recorder(trace)]
+    manifest = Manifest(trace.run)
+    reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
-        kind = trace.run.manifest.get("device") if trace.run is not None else None
-        on_cpu = isinstance(kind, dict) and kind.get("type") == "cpu"
+        on_cpu = manifest.get("device", "type") == "cpu"
         reasons.append(
             Reason(
                 "no_gpu_ops",
@@ -134,9 +135,9 @@ def _of_file(trace: Trace) -> Iterator[Reason]:
         )
 
 
-def _of_recorder(trace: Trace) -> Iterator[Reason]:
+def _of_recorder(manifest: Manifest) -> Iterator[Reason]:
     """What `collect` noted while it recorded: drifting steps, what it switched off or skipped."""
-    notes = trace.run.manifest.get("notes") if trace.run is not None else None
+    notes = manifest.get("notes")
     for note in notes if isinstance(notes, list) else ():
         yield Reason("recorder", str(note))
 

@@ -16,7 +16,7 @@ from gaptrace.analysis.options import Options
 from gaptrace.analysis.result import Analysis
 from gaptrace.analysis.runinfo import Manifest
 from gaptrace.analysis.startup import ModeStart, mode_start, seam_prices, tuning_gain
-from gaptrace.analysis.stats import spread
+from gaptrace.analysis.stats import median_place
 from gaptrace.trace import RunInfo, Trace
 
 
@@ -31,6 +31,17 @@ class CellResult:
     reason: str
     manifest: Manifest
     analysis: Analysis | None
+
+    def remarks(self, *outputs: str) -> list[str]:
+        """Why it failed, outputs whose status is one of `outputs`, a trace that is not ok."""
+        found = [self.reason] if self.reason else []
+        status = self.manifest.text("outputs", "status")
+        if status in outputs:
+            found.append(f"outputs {status} ({self.manifest.text('outputs', 'reason') or ''})")
+        if self.analysis is not None and self.analysis.quality.verdict != "ok":
+            grave = self.analysis.quality.reasons[0]
+            found.append(f"trace {grave.level}: {grave.text}")
+        return found
 
 
 @dataclass(frozen=True)
@@ -61,8 +72,7 @@ class RunAnalysis:
         times = [(ns, a) for a in self.repeats(mode) if (ns := step_ns(a)) is not None]
         if not times:
             return next(iter(self.repeats(mode)), None)
-        middle = spread([ns for ns, _ in times]).median
-        return next(a for ns, a in times if ns == middle)
+        return times[median_place([ns for ns, _ in times])][1]
 
     @property
     def starts(self) -> dict[str, ModeStart]:

@@ -85,12 +85,14 @@ class Manifest:
         return self.integer("unprofiled", "before", "host_median_ns")
 
     @property
-    def host_bound_ns(self) -> int | None:
-        """The most that unprofiled host dispatch can be: the step, or the host's own period, in ns.
+    def host_bound(self) -> tuple[int, str] | None:
+        """The most that host dispatch can be, in ns, and what it is: the step or the host's period.
 
-        Both were measured over other steps than the issue time was, at the host's speed of then.
+        Neither can be shorter than the step's dispatch: host speed differed between the
+        measurements (or profiling slowed one), and the lower is the tighter.
         """
-        return min((ns for ns in (self.step_ns, self.host_period_ns) if ns), default=None)
+        known = ((self.step_ns, "step"), (self.host_period_ns, "host period"))
+        return min(((ns, name) for ns, name in known if ns), key=lambda item: item[0], default=None)
 
     @property
     def issue_ns(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,17 @@ def nearest_rank(ordered: npt.NDArray[np.generic], percent: float) -> float | in
     rank = max(1, math.ceil(percent / 100 * ordered.size))
     value: float | int = ordered[rank - 1].item()
     return value
+
+
+def median_place(values: Sequence[float]) -> int:
+    """Where the median of the values stands, as `spread` has it; of equal values the first.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    if not values:
+        raise ValueError("no values, so no median")
+    return values.index(sorted(values)[(len(values) - 1) // 2])
 
 
 def spread(values: npt.ArrayLike) -> Spread:

@@ -388,13 +388,5 @@ def _notes(place: Place, run: RunAnalysis) -> list[str]:
     if run.missing:
         found.append(f"{place.name}: stopped before {', '.join(run.missing)}")
     for cell in run.cells:
-        where = f"{place.name}/{cell.mode}"
-        if cell.reason:
-            found.append(f"{where}: {cell.reason}")
-        if cell.manifest.get("outputs", "status") == "different":
-            why = cell.manifest.text("outputs", "reason") or ""
-            found.append(f"{where}: outputs different ({why})")
-        if cell.analysis is not None and cell.analysis.quality.verdict != "ok":
-            grave = cell.analysis.quality.reasons[0]
-            found.append(f"{where}: trace {grave.level}: {grave.text}")
+        found += [f"{place.name}/{cell.mode}: {text}" for text in cell.remarks("different")]
     return found

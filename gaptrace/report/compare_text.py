@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Sequence
 
 from gaptrace import units
@@ -26,7 +24,7 @@ from gaptrace.analysis.compare.result import (
 )
 from gaptrace.analysis.compare.words import signed_share, signed_time, value_text
 from gaptrace.report.markup import clean
-from gaptrace.report.terminal import Ink, table, wrapped
+from gaptrace.report.terminal import Ink, nearest, table, wrapped
 
 WIDTH = 80
 NOTES_SHOWN = 6
@@ -263,5 +261,4 @@ def _next(comparison: Comparison, ink: Ink) -> str:
     path = comparison.pairs[0].candidate.path
     if not path or path == "-" or comparison.pairs[0].candidate.saved:
         return ""
-    near = os.path.relpath(path) if os.path.isabs(path) else path
-    return ink.faint(f"next: gaptrace analyze {shlex.quote(min(near, path, key=len))}")
+    return ink.next("analyze", nearest(path))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from gaptrace import units
 from gaptrace.analysis.predict import predict_run
 from gaptrace.analysis.result import Analysis
@@ -145,24 +143,12 @@ def _parts(run: RunAnalysis) -> list[str]:
 def _notes(run: RunAnalysis) -> str:
     where: dict[str, list[str]] = {}
     for cell in run.cells:
-        texts = [cell.reason] if cell.reason else []
-        outputs = cell.manifest.get("outputs", "status")
-        if outputs in ("different", "not compared"):
-            why = cell.manifest.text("outputs", "reason") or ""
-            texts.append(f"outputs {outputs} ({why})")
-        if cell.analysis is not None and cell.analysis.quality.verdict != "ok":
-            grave = cell.analysis.quality.reasons[0]
-            texts.append(f"trace {grave.level}: {grave.text}")
-        for text in texts:
+        for text in cell.remarks("different", "not compared"):
             where.setdefault(text, []).append(f"{cell.mode}/{cell.repeat}")
     lines = [f"{', '.join(cells)}: {text}" for text, cells in where.items()]
     return "\n".join(wrapped(line, WIDTH, indent="  ") for line in lines)
 
 
 def _next(run: RunAnalysis, ink: Ink) -> str:
-    lines = [
-        ink.faint(f"next: gaptrace analyze {shlex.quote(cell.path)}")
-        for cell in run.cells
-        if cell.analysis is not None
-    ]
+    lines = [ink.next("analyze", cell.path) for cell in run.cells if cell.analysis is not None]
     return lines[0] if lines else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 
 from gaptrace import units
@@ -179,8 +178,7 @@ def _notes(sweep: SweepAnalysis) -> str:
 
 def _next(sweep: SweepAnalysis, ink: Ink) -> str:
     places = sweep.places
-    path = shlex.quote(places[0].path) if places else ""
-    return ink.faint(f"next: gaptrace analyze {path}") if places else ""
+    return ink.next("analyze", places[0].path) if places else ""
 
 
 def render_sweep_markdown(sweep: SweepAnalysis, privacy: Privacy = Privacy.OPEN) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import textwrap
 from collections.abc import Sequence
 
 import click
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def nearest(path: str) -> str:
+    """The path as it is shortest from here, where it is absolute."""
+    return min(os.path.relpath(path), path, key=len) if os.path.isabs(path) else path
 
 
 class Ink:
@@ -24,6 +31,10 @@ class Ink:
     def faint(self, text: str) -> str:
         """Dim."""
         return click.style(text, dim=True) if self.color else text
+
+    def next(self, command: str, path: str) -> str:
+        """What to call next, as it can be pasted."""
+        return self.faint(f"next: gaptrace {command} {shlex.quote(path)}")
 
     def verdict(self, verdict: str) -> str:
         """A quality verdict; its word says it, the colour repeats it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from gaptrace import units
@@ -15,7 +13,7 @@ from gaptrace.report import palette
 from gaptrace.report.bars import Part, bar
 from gaptrace.report.predict_text import help_section
 from gaptrace.report.run_parts import SEAMS, SEAMS_SAID, piece_words, seam_rows
-from gaptrace.report.terminal import Ink, table, wrapped
+from gaptrace.report.terminal import Ink, nearest, table, wrapped
 
 WIDTH = 80
 GAPS_SHOWN = 5
@@ -338,12 +336,7 @@ def _next(analysis: Analysis, ink: Ink) -> str:
     path = analysis.source.path
     if path == "-":
         return ""
-    shown = (
-        os.path.relpath(path)
-        if os.path.isabs(path) and len(os.path.relpath(path)) < len(path)
-        else path
-    )
-    lines = [f"gaptrace gaps {shown}"]
+    lines = [ink.next("gaps", nearest(path))]
     if analysis.findings:
-        lines.append(f"gaptrace explain {analysis.findings[0].id}")
-    return "\n".join(ink.faint(f"next: {line}") for line in lines)
+        lines.append(ink.next("explain", analysis.findings[0].id))
+    return "\n".join(lines)

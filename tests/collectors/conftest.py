@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,20 +97,38 @@ class Bench:
         path.write_text(textwrap.dedent(text))
         return path
 
-    def collect(self, *words: object, name: str = "run", timeout: int = 300) -> Collected:
-        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`"""
-        out = self.folder / "runs"
+    def collect(
+        self, *words: object, name: str = "run", timeout: int = 300, **how: Any
+    ) -> Collected:
+        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`; `how`: for the process."""
         done = subprocess.run(
-            [sys.executable, "-m", "gaptrace_collectors", "-o", str(out), "--name", name]
-            + [str(word) for word in words],
+            self._command(words, name),
             cwd=self.folder,
             env=environment(),
             capture_output=True,
             text=True,
             timeout=timeout,
             check=False,
+            **how,
         )
-        return Collected(done.returncode, done.stdout, done.stderr, out / name)
+        return Collected(done.returncode, done.stdout, done.stderr, self.folder / "runs" / name)
+
+    def start(self, *words: object, name: str = "run") -> subprocess.Popen[str]:
+        """The same, not waited for, in a session of its own."""
+        return subprocess.Popen(
+            self._command(words, name),
+            cwd=self.folder,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def _command(self, words: Sequence[object], name: str) -> list[str]:
+        out = self.folder / "runs"
+        command = [sys.executable, "-m", "gaptrace_collectors", "-o", str(out), "--name", name]
+        return [*command, *map(str, words)]
 
 
 @pytest.fixture

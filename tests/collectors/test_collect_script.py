@@ -336,15 +336,7 @@ def test_captured_modes_say_why_they_cannot_work_without_a_gpu(bench):
 
 def running(bench, script):
     """A recording that will not end by itself, caught while the script decodes."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gaptrace_collectors", "-o", "runs", *EAGER, str(script)],
-        cwd=bench.folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
+    process = bench.start(*EAGER, script, name="script")
     assert process.stdout is not None
     assert process.stdout.readline() == "decoding\n"
     return process

@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
 
@@ -13,25 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from tests.collectors.conftest import LOOP, MODEL, QUICK, environment  # noqa: E402
+from tests.collectors.conftest import LOOP, MODEL, QUICK  # noqa: E402
 
 EAGER = ("--modes", "eager", *QUICK)
-COMMAND = [sys.executable, "-m", "gaptrace_collectors", "-o", "runs", "--name", "run"]
 DECODE = "token = model(token)[:, -1:].argmax(-1)"
-
-
-def collect(bench, *words, **how):
-    """The recorder as a process of its own, with whatever `subprocess.run` takes."""
-    return subprocess.run(
-        [*COMMAND, *map(str, words)],
-        cwd=bench.folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        **how,
-    )
 
 
 def left(bench):
@@ -145,14 +129,13 @@ def test_prompts_between_all_steps_are_named_as_the_reason(bench):
 def test_a_full_disk_is_not_the_scripts_error(bench):
     """As far as files are concerned, a limit on their size is the same."""
     limit = (20_000, 20_000)
-    done = collect(
-        bench,
+    done = bench.collect(
         *EAGER,
         bench.script(LOOP),
         "90",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )
-    assert done.returncode == 125, done.stderr
+    assert done.code == 125, done.stderr
     assert "error: the profiler left no whole trace" in done.stderr
     assert "hint: is there space left" in done.stderr
     assert "Traceback" not in done.stderr
@@ -200,15 +183,7 @@ def test_a_linked_run_folder_can_be_replaced_again(bench):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_was_recorded_whole_survives_an_interrupt(bench, number):
     text = LOOP + "print('over', flush=True)\nimport time\ntime.sleep(120)\n"
-    with subprocess.Popen(
-        [*COMMAND, *EAGER, "--redact", str(bench.script(text)), "90"],
-        cwd=bench.folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    with bench.start(*EAGER, "--redact", bench.script(text), "90") as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.strip() == "over":

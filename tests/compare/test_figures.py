@@ -26,7 +26,14 @@ def runs(*values: float) -> list[RunFigure | None]:
 
 @pytest.mark.parametrize(
     ("steps", "shown"),
-    [([30, 10, 20], 2), ([30, 10], 1), ([10, 30], 0), ([10], 0), ([10, None], None)],
+    [
+        ([30, 10, 20], 2),
+        ([30, 10], 1),
+        ([10, 30], 0),
+        ([10, 10, 10], 0),
+        ([10], 0),
+        ([10, None], None),
+    ],
 )
 def test_the_run_shown_has_the_median_step(steps: list[int | None], shown: int | None) -> None:
     side = [dataclasses.replace(recording([90] * 5), unprofiled_ns=ns) for ns in steps]

@@ -11,7 +11,7 @@ from gaptrace.analysis.compare.metrics import HIGHER, Metric
 from gaptrace.analysis.compare.noise import Floats, RunFigure, resampled_median
 from gaptrace.analysis.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Recording
 from gaptrace.analysis.compare.result import Figure
-from gaptrace.analysis.stats import nearest_rank, spread
+from gaptrace.analysis.stats import median_place, nearest_rank, spread
 
 # Parts of one step, and what its time makes of them.
 OF_ONE_RUN = ("step_time", "tokens_per_s", "idle", "idle_share", "busy", "host_dispatch")
@@ -225,10 +225,8 @@ def shown_run(side: Sequence[Recording], source: str) -> int | None:
     It is the one that `analyze` shows. None where a run has no step time.
     """
     steps = [run.unprofiled_ns if source == UNPROFILED else run.period_ns for run in side]
-    known = [(step, place) for place, step in enumerate(steps) if step is not None]
-    if not known or len(known) < len(steps):
-        return None
-    return sorted(known)[(len(known) - 1) // 2][1]
+    known = [step for step in steps if step is not None]
+    return median_place(known) if known and len(known) == len(steps) else None
 
 
 def side_figure(metric: Metric, runs: Sequence[RunFigure | None], shown: int | None) -> Figure:

@@ -136,10 +136,10 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     columns = _columns(steps, parts) if usable and steps is not None else _no_columns()
     table = analysis.kernels
     kernels = _kernels(table)
-    bound = manifest.host_bound_ns
+    bound = manifest.host_bound
     issue, issued = manifest.issue_ns, _integers(manifest.get("issue", "samples_ns"))
     if bound is not None and issue is not None:
-        issue, issued = min(issue, bound), np.minimum(issued, bound)
+        issue, issued = min(issue, bound[0]), np.minimum(issued, bound[0])
     count = sum(kernel.count for kernel in kernels) or 1
     return Recording(
         path=analysis.source.path,

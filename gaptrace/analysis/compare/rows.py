@@ -64,7 +64,7 @@ def metric_rows(
     distorted: metrics that must not be judged as profiled, with the reason why. chosen: the source
     of each metric, see `metrics.sources`.
     """
-    shown = tuple(shown_run(side, chosen["step_time"]) for side in (baseline, candidate))
+    shown = [shown_run(side, chosen["step_time"]) for side in (baseline, candidate)]
     rows: list[MetricRow] = []
     noises: dict[str, Noise] = {}
     for place, metric in enumerate(METRICS):
@@ -77,7 +77,8 @@ def metric_rows(
             for side in (baseline, candidate)
         ]
         why = distorted.get(metric.id, "") if source != UNPROFILED else ""
-        row, noise = _row(metric, source, runs[0], runs[1], shown, why, rng)
+        figures = [side_figure(metric, *side) for side in zip(runs, shown, strict=True)]
+        row, noise = _row(metric, source, runs, figures, why, rng)
         if source == UNPROFILED:
             row = dataclasses.replace(
                 row,
@@ -100,17 +101,12 @@ def _traced(metric: Metric, side: Recordings, shown: int | None, sampler: Sample
 def _row(
     metric: Metric,
     source: str,
-    baseline: Runs,
-    candidate: Runs,
-    shown: tuple[int | None, ...],
+    sides: Sequence[Runs],
+    figures: Sequence[Figure],
     why_withheld: str,
     rng: np.random.Generator,
 ) -> tuple[MetricRow, Noise | None]:
     """The row as far as one metric alone can tell, and its noise where it is uncertain."""
-    figures = (
-        side_figure(metric, baseline, shown[0]),
-        side_figure(metric, candidate, shown[1]),
-    )
     row = MetricRow(
         id=metric.id,
         title=metric.title,
@@ -135,7 +131,7 @@ def _row(
     change = figures[1].value - figures[0].value
     ratio = change / figures[0].value if figures[0].value else None
     row = dataclasses.replace(row, change=change, ratio=ratio)
-    runs = [[run for run in side if run is not None] for side in (baseline, candidate)]
+    runs = [[run for run in side if run is not None] for side in sides]
     if metric.counted and _certain(runs):
         note = ""
         if change and _is_equal(metric, row):
@@ -147,7 +143,7 @@ def _row(
     return row, difference(runs[0], runs[1], rng)
 
 
-def _absent(figures: tuple[Figure, Figure]) -> str:
+def _absent(figures: Sequence[Figure]) -> str:
     missing = [
         name
         for name, figure in zip(("baseline", "candidate"), figures, strict=True)
