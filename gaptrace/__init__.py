@@ -2,7 +2,7 @@
 
 import gaptrace
 
-analysis = gaptrace.analyze(gaptrace.load("trace.json.gz"))
+analysis = gaptrace.analyze(gaptrace.reading("trace.json.gz"))
 print(analysis.sentence)
 analysis.steps, analysis.gaps  # pandas frames
 analysis.summary  # what `gaptrace analyze --json` prints
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from gaptrace.errors import GaptraceError
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.analyze import analyze as analyze
-    from gaptrace.analysis.compare.compare import compare as compare
-    from gaptrace.analysis.compare.result import Comparison as Comparison
-    from gaptrace.analysis.options import Options as Options
-    from gaptrace.analysis.result import Analysis as Analysis
-    from gaptrace.load import load as load
+    from gaptrace.compare.compare import compare as compare
+    from gaptrace.compare.result import Comparison as Comparison
+    from gaptrace.measure.analyze import analyze as analyze
+    from gaptrace.measure.options import Options as Options
+    from gaptrace.measure.result import Analysis as Analysis
+    from gaptrace.reading.loading import load as load
     from gaptrace.trace import Trace as Trace
 
 __version__ = "0.1.0"
@@ -38,20 +38,19 @@ __all__ = [
 
 # Found on first use, so that `import gaptrace` costs next to nothing.
 _WHERE = {
-    "Analysis": "gaptrace.analysis.result",
-    "Comparison": "gaptrace.analysis.compare.result",
-    "Options": "gaptrace.analysis.options",
+    "Analysis": "gaptrace.measure.result",
+    "Comparison": "gaptrace.compare.result",
+    "Options": "gaptrace.measure.options",
     "Trace": "gaptrace.trace",
-    "analyze": "gaptrace.analysis.analyze",
-    "compare": "gaptrace.analysis.compare.compare",
+    "analyze": "gaptrace.measure.analyze",
+    "compare": "gaptrace.compare.compare",
+    "load": "gaptrace.reading.loading",
 }
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "load":
-        return import_module("gaptrace.load").load
     if name not in _WHERE:
         raise AttributeError(f"module 'gaptrace' has no attribute {name!r}")
     value = getattr(import_module(_WHERE[name]), name)

@@ -294,7 +294,7 @@ def _event_text(item: Event) -> str:
 
 def trace_of(*events: Event, **top_level: Any) -> Trace:
     """The Trace of a drawing; times in it are the times drawn, and row 0 is the anchor."""
-    from gaptrace.load import load
+    from gaptrace.reading.loading import load
 
     return load(events_json(anchor(), *events, **top_level))
 

@@ -34,7 +34,12 @@ def test_the_wheel_holds_exactly_the_packages_and_works(tmp_path: Path) -> None:
         names = archive.namelist()
         archive.extractall(tmp_path / "site")
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"gaptrace", "gaptrace_collectors", "gaptrace_dashboards"}
+    assert top == {
+        "gaptrace",
+        "gaptrace_collectors",
+        "gaptrace_dashboards",
+        "gaptrace_inductor",
+    }
     assert any(name.endswith("kernel_rules.toml") for name in names)
     done = subprocess.run(
         [

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.load import load
+from gaptrace.measure.analyze import analyze
+from gaptrace.reading.loading import load
 
 pytest.importorskip("hta", reason="the hta extra is not installed")
 

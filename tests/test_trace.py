@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gaptrace.analysis.findings.evidence import EVIDENCE_SHOWN, largest
-from gaptrace.analysis.links import link, rows_named
+from gaptrace.findings.evidence import EVIDENCE_SHOWN, largest
+from gaptrace.measure.links import link, rows_named
 from gaptrace.trace import Cat
 from tests.builders import kernel, launch, mark, memcpy, op, trace_of
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gaptrace_collectors.oracle import execution_trace, kineto
+from gaptrace_inductor import execution_trace, kineto
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +92,7 @@ def predict(
 
     import torch
 
-    from gaptrace_collectors.oracle import doubts, oracle, result, standins
+    from gaptrace_inductor import doubts, oracle, result, standins
 
     recorded_device = recording.device if recording is not None else None
     properties, source = standins.properties(recorded_device)
@@ -135,7 +135,7 @@ def predict(
 
 
 def _what_if(item: Any, links: kineto.Links) -> dict[str, Any]:
-    from gaptrace_collectors.oracle import result
+    from gaptrace_inductor import result
 
     if item.error is not None:
         return {"name": item.name, "error": item.error}
@@ -171,7 +171,7 @@ def _say(text: str) -> None:
 
 
 def _errors() -> tuple[type[BaseException], ...]:
-    from gaptrace_collectors.oracle import rebuild, schedule, standins
+    from gaptrace_inductor import rebuild, schedule, standins
 
     return (rebuild.RebuildError, schedule.ScheduleError, standins.StandinError)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from dash import html
 
-from gaptrace.analysis.compare.compare import FORCE, REFUSE, CompareOptions, compare
-from gaptrace.analysis.compare.result import Comparison
-from gaptrace.analysis.compare.side import Side
+from gaptrace.compare.compare import FORCE, REFUSE, CompareOptions, compare
+from gaptrace.compare.result import Comparison
+from gaptrace.compare.side import Side
 from gaptrace.report.context import Context, Section
 from gaptrace.report.html_compare import pair_sections, pair_warnings, square_section
 from gaptrace.report.markup import element, headline, markup, shortened

@@ -8,8 +8,8 @@ from typing import Any
 from dash import html
 
 from gaptrace import units
-from gaptrace.analysis.fusion_model import Estimate
-from gaptrace.analysis.predict.result import (
+from gaptrace.measure.fusion_model import Estimate
+from gaptrace.predict.result import (
     PREDICTED,
     UNKNOWN,
     Blocker,

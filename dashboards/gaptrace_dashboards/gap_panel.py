@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from gaptrace import units
-from gaptrace.analysis.attribution import frame_lane
-from gaptrace.analysis.frames import gap_steps
-from gaptrace.analysis.gaps import CAUSES
-from gaptrace.analysis.result import Analysis
 from gaptrace.knowledge.kernel_names import classify
+from gaptrace.measure.attribution import frame_lane
+from gaptrace.measure.frames import gap_steps
+from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.context import Context, swatch
 from gaptrace.report.markup import Markup, element, markup, shortened

@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
-from gaptrace.analysis.compare.pairing import distinct_labels
-from gaptrace.analysis.compare.side import Side
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis
+from gaptrace.compare.pairing import distinct_labels
+from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
+from gaptrace.measure.result import Analysis
+from gaptrace.runs.run import RunAnalysis
 from gaptrace_dashboards.places import RUN, WRITING, Place, find_places, still_there
 from gaptrace_dashboards.rows import Row
 from gaptrace_dashboards.work import Outcome, Result, read_result, work

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gaptrace.analysis.saved import is_saved
 from gaptrace.errors import GaptraceError
-from gaptrace.load.runfolder import is_run_folder
+from gaptrace.reading.runfolder import is_run_folder
+from gaptrace.runs.saved import is_saved
 
 TRACE, RUN, SAVED, WRITING = "trace", "run", "saved", "writing"
 DEEPEST = 5

@@ -13,15 +13,15 @@ from typing import Any
 from flask import Flask, Response, request, send_file
 from werkzeug.exceptions import Conflict, NotFound
 
-from gaptrace.analysis.compare.result import Comparison
-from gaptrace.analysis.predict import Prediction, predict, predict_run
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis
+from gaptrace.compare.result import Comparison
 from gaptrace.errors import GaptraceError
+from gaptrace.measure.result import Analysis
+from gaptrace.predict import Prediction, predict, predict_run
 from gaptrace.report.html import render_analysis_html
 from gaptrace.report.html_compare import render_comparison_html
 from gaptrace.report.html_run import render_run_html
 from gaptrace.report.scope import Scope
+from gaptrace.runs.run import RunAnalysis
 from gaptrace_dashboards.compare_page import compared, timelines
 from gaptrace_dashboards.fragments import in_dashboard
 from gaptrace_dashboards.gap_panel import gap_panel

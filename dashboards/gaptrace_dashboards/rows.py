@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis, host_dispatch, step_ns
-from gaptrace.analysis.saved import SavedRun
+from gaptrace.measure.result import Analysis
+from gaptrace.runs.run import RunAnalysis, host_dispatch, step_ns
+from gaptrace.runs.saved import SavedRun
 
 SPARK_POINTS = 60
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis
+from gaptrace.measure.result import Analysis
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.finding_list import findings_section
 from gaptrace.report.markup import Markup, element, headline, markup, prose
@@ -21,6 +20,7 @@ from gaptrace.report.step_views import strip_section
 from gaptrace.report.timeline_data import Names
 from gaptrace.report.views import View, picks, step_window
 from gaptrace.report.windows import Limits, timeline
+from gaptrace.runs.run import RunAnalysis
 from gaptrace_dashboards.fragments import fragment, sections
 from gaptrace_dashboards.library import GONE, Recording, recording_id
 from gaptrace_dashboards.urls import TABS, report_url, run_url, trace_url

@@ -8,8 +8,8 @@ from typing import Any
 from dash import dcc, html
 
 from gaptrace import units
-from gaptrace.analysis.predict import Prediction
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.result import Analysis
+from gaptrace.predict import Prediction
 from gaptrace.report import palette
 from gaptrace.report.charts import BarRow, Part, bars
 from gaptrace.report.context import Context, Section

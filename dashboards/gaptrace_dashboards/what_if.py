@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gaptrace import units
-from gaptrace.analysis.ceilings import NS, StepModel
+from gaptrace.measure.ceilings import NS, StepModel
 
 
 @dataclass(frozen=True)

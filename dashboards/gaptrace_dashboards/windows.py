@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from gaptrace import units
-from gaptrace.analysis.frames import gap_steps
-from gaptrace.analysis.gaps import CAUSES
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.frames import gap_steps
+from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.context import Context
 from gaptrace.report.markup import Markup, element, markup

@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis
-from gaptrace.analysis.saved import SavedRun
 from gaptrace.errors import GaptraceError, NotATraceError
+from gaptrace.measure.result import Analysis
+from gaptrace.runs.run import RunAnalysis
+from gaptrace.runs.saved import SavedRun
 from gaptrace_dashboards.places import RUN, SAVED, Place
 from gaptrace_dashboards.rows import Row, rows_of
 
@@ -54,12 +54,12 @@ def work(place: Place, folder: str) -> Outcome:
 
 
 def _result(place: Place, progress: str) -> Result:
-    from gaptrace.analysis.analyze import analyze
-    from gaptrace.analysis.options import Options
-    from gaptrace.analysis.read import read_run
-    from gaptrace.analysis.saved import load_saved
-    from gaptrace.load import load
-    from gaptrace.load.cachefolder import cache_folder
+    from gaptrace.measure.analyze import analyze
+    from gaptrace.measure.options import Options
+    from gaptrace.reading.cachefolder import cache_folder
+    from gaptrace.reading.loading import load
+    from gaptrace.runs.read import read_run
+    from gaptrace.runs.saved import load_saved
 
     if place.kind == RUN:
         whole = read_run(place.path, Options(), use_cache=True)

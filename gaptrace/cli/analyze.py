@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaptrace.analysis.read import read_points, read_run
 from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options, no_gates_on
 from gaptrace.cli.options import (
     analysis_options,
@@ -22,9 +21,10 @@ from gaptrace.cli.output import (
     wants_color,
     write,
 )
+from gaptrace.runs.read import read_points, read_run
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.options import Options
+    from gaptrace.measure.options import Options
 
 
 @click.command()
@@ -57,7 +57,7 @@ def analyze(paths: tuple[str, ...], **values: Any) -> int:
 
 
 def _result(path: str, options: Options, *, use_cache: bool) -> Result:
-    from gaptrace.analysis.analyze import analyze as run
+    from gaptrace.measure.analyze import analyze as run
 
     if path == "-" or not os.path.isdir(path):
         folder = os.path.dirname(path)
@@ -74,17 +74,17 @@ def _result(path: str, options: Options, *, use_cache: bool) -> Result:
 
 
 def _is_sweep(path: str) -> bool:
-    from gaptrace.load.runfolder import is_sweep
+    from gaptrace.reading.runfolder import is_sweep
 
     return path != "-" and is_sweep(path)
 
 
 def _text(result: Result, *, color: bool) -> str:
-    from gaptrace.analysis.run import RunAnalysis
-    from gaptrace.analysis.sweep import SweepAnalysis
     from gaptrace.report.run_text import run_report
     from gaptrace.report.sweep_text import sweep_report
     from gaptrace.report.text import text_report
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
     if isinstance(result, SweepAnalysis):
         return sweep_report(result, color=color)

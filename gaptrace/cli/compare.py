@@ -13,7 +13,7 @@ from gaptrace.cli.output import output_options, wants_color, write_file
 from gaptrace.errors import OptionError
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.compare.result import Comparison
+    from gaptrace.compare.result import Comparison
 
 
 @click.command()
@@ -39,11 +39,11 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
     Runs of another GPU, model, dtype or batch are refused; --force compares them all the same,
     under a banner (and overwrites files that exist).
     """
-    from gaptrace.analysis.compare.compare import FORCE, REFUSE, CompareOptions, compare_pairs
-    from gaptrace.analysis.compare.gates import judge
-    from gaptrace.analysis.compare.noise import SEED
-    from gaptrace.analysis.compare.pairing import plan_pairs
     from gaptrace.cli.sides import read_inputs
+    from gaptrace.compare.compare import FORCE, REFUSE, CompareOptions, compare_pairs
+    from gaptrace.compare.gates import judge
+    from gaptrace.compare.noise import SEED
+    from gaptrace.compare.pairing import plan_pairs
     from gaptrace.report.files import kinds, render_report
     from gaptrace.report.privacy import Privacy
 

@@ -28,8 +28,8 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
     On its own a table of the longest gaps; with --csv or --json every gap in time order, with the
     nanoseconds of each cause.
     """
-    from gaptrace.analysis.analyze import analyze
-    from gaptrace.analysis.frames import gap_columns
+    from gaptrace.measure.analyze import analyze
+    from gaptrace.measure.frames import gap_columns
     from gaptrace.report.text import gap_table
 
     trace = read_trace(path, use_cache=not values["no_cache"])

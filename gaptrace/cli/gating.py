@@ -14,10 +14,10 @@ from click.shell_completion import CompletionItem
 from gaptrace.errors import GaptraceError, OptionError
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.compare.gates import Gate
-    from gaptrace.analysis.compare.result import GateResult
-    from gaptrace.analysis.result import Analysis
     from gaptrace.cli.output import Result
+    from gaptrace.compare.gates import Gate
+    from gaptrace.compare.result import GateResult
+    from gaptrace.measure.result import Analysis
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ SUMMARY_BYTES = 900_000
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from gaptrace.analysis.compare.metrics import BY_ID, GATES
+    from gaptrace.compare.metrics import BY_ID, GATES
 
     del ctx, param
     return [
@@ -87,7 +87,7 @@ def settings(command: str, start: Path | None = None) -> Mapping[str, Any]:
 
 def compare_gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
     """The gates of `gaptrace compare`: flags over settings."""
-    from gaptrace.analysis.compare.gates import gates_from
+    from gaptrace.compare.gates import gates_from
 
     return gates_from(values["fail_on"], settings("compare"))
 
@@ -98,7 +98,7 @@ def analyze_gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
     Percentages in `[tool.gaptrace]` are meant for comparisons and left out here, unless the table
     is `[tool.gaptrace.analyze]`.
     """
-    from gaptrace.analysis.compare.gates import gates_from
+    from gaptrace.compare.gates import gates_from
 
     given = gates_from(values["fail_on"], None)
     named = {gate.metric.id for gate in given}
@@ -138,9 +138,9 @@ def judge_analyses(
 
     A group without GPU work cannot be judged, and every gate says so.
     """
-    from gaptrace.analysis.compare.gates import NOT_JUDGED, judge_run
-    from gaptrace.analysis.compare.recording import record
-    from gaptrace.analysis.compare.result import GateResult
+    from gaptrace.compare.gates import NOT_JUDGED, judge_run
+    from gaptrace.compare.recording import record
+    from gaptrace.compare.result import GateResult
 
     results: list[GateResult] = []
     for label, analyses in groups if gates else ():
@@ -163,7 +163,7 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
     1 where a gate tripped; 2 where nothing was measured or every trace is refused, or `--strict`
     and not every trace is ok or a gate could not be judged.
     """
-    from gaptrace.analysis.sweep import SweepAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
     groups = groups_of(results)
     gates = judge_analyses(groups, analyze_gates(values))
@@ -194,9 +194,9 @@ def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]
 
     Sweeps are left out: see `no_gates_on`.
     """
-    from gaptrace.analysis.compare.side import short_label
-    from gaptrace.analysis.run import RunAnalysis
-    from gaptrace.analysis.sweep import SweepAnalysis
+    from gaptrace.compare.side import short_label
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
     groups: list[tuple[str, Sequence[Analysis]]] = []
     for result in results:
@@ -213,7 +213,7 @@ def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]
 
 def say_gates(results: Sequence[GateResult]) -> int:
     """Name every gate that tripped or could not be judged, on stderr; 1 where one tripped."""
-    from gaptrace.analysis.compare.gates import HELD, TRIPPED
+    from gaptrace.compare.gates import HELD, TRIPPED
 
     for result in results:
         if result.status != HELD:
@@ -226,7 +226,7 @@ def say_gates(results: Sequence[GateResult]) -> int:
 
 def unjudged(results: Sequence[GateResult]) -> bool:
     """Whether a gate could not be judged."""
-    from gaptrace.analysis.compare.gates import NOT_JUDGED
+    from gaptrace.compare.gates import NOT_JUDGED
 
     return any(result.status == NOT_JUDGED for result in results)
 

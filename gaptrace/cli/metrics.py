@@ -17,7 +17,7 @@ def metrics(json_: bool) -> None:  # noqa: FBT001
     A limit is a bound (kernels:600, busy:1.7ms, idle_share:0.4) or, on gaptrace compare, how much
     worse the candidate may be than the baseline (idle:5%); of idle_share in percentage points.
     """
-    from gaptrace.analysis.compare.metrics import METRICS
+    from gaptrace.compare.metrics import METRICS
     from gaptrace.report.terminal import wrapped
 
     gates = [metric for metric in METRICS if metric.gate]

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from gaptrace.analysis.options import Options
 from gaptrace.errors import OptionError
+from gaptrace.measure.options import Options
 from gaptrace.trace import Trace
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,8 +73,8 @@ def _bytes(option: str, text: str | None) -> int | None:
 
 def read_trace(path: str, *, use_cache: bool) -> Trace:
     """The trace at a path, with progress on a terminal and the cache for large files."""
-    from gaptrace.load import load
-    from gaptrace.load.cachefolder import cache_folder
+    from gaptrace.reading.cachefolder import cache_folder
+    from gaptrace.reading.loading import load
 
     if path != "-" and os.path.isdir(path):
         return _only_cell(path)
@@ -83,7 +83,7 @@ def read_trace(path: str, *, use_cache: bool) -> Trace:
 
 def _only_cell(path: str) -> Trace:
     """The trace of a run folder that holds just one recording."""
-    from gaptrace.load.runfolder import read_run_folder
+    from gaptrace.reading.runfolder import read_run_folder
 
     cells = [cell for cell in read_run_folder(path).cells if cell.trace_path is not None]
     if len(cells) != 1:

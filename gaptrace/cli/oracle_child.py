@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gaptrace.analysis.predict.saved import checked
 from gaptrace.errors import GaptraceError
+from gaptrace.predict.saved import checked
 
 # The name of every message of the child, so that it can be told from torch's own chatter.
 _SPEAKER = "gaptrace_collectors.inductor: "

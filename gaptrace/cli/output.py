@@ -13,10 +13,10 @@ import click
 from gaptrace.errors import GaptraceError, OptionError
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.result import Analysis
-    from gaptrace.analysis.run import RunAnalysis
-    from gaptrace.analysis.sweep import SweepAnalysis
+    from gaptrace.measure.result import Analysis
     from gaptrace.report.privacy import Privacy
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
 Result: TypeAlias = "Analysis | RunAnalysis | SweepAnalysis"
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaptrace.analysis.read import read_run
 from gaptrace.cli.options import analysis_options, options_from, read_trace
 from gaptrace.cli.output import output_options, wants_color, write_file
 from gaptrace.errors import GaptraceError, OptionError
+from gaptrace.runs.read import read_run
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.predict import Prediction
     from gaptrace.cli.oracle_child import Question
+    from gaptrace.predict import Prediction
 
 Answer = Mapping[str, Any]
 ENDINGS = (".json", ".txt")
@@ -93,8 +93,8 @@ def predict(path: str, **values: Any) -> int:  # fmt: skip
 
 
 def _of_trace(path: str, values: dict[str, Any]) -> Prediction:
-    from gaptrace.analysis.analyze import analyze
-    from gaptrace.analysis.predict import predict as predicted
+    from gaptrace.measure.analyze import analyze
+    from gaptrace.predict import predict as predicted
 
     options, cached = options_from(values), not values["no_cache"]
     analysis = analyze(read_trace(path, use_cache=cached), options)
@@ -107,7 +107,7 @@ def _of_trace(path: str, values: dict[str, Any]) -> Prediction:
 
 
 def _of_run(path: str, values: dict[str, Any]) -> Prediction:
-    from gaptrace.analysis.predict import predict_run
+    from gaptrace.predict import predict_run
 
     if values["against"]:
         raise OptionError("--against is for traces", "a run folder holds its own modes")
@@ -130,13 +130,13 @@ def _check_what_ifs(answer: Answer | None, values: dict[str, Any]) -> None:
 
 
 def _options(values: dict[str, Any]) -> Any:
-    from gaptrace.analysis.predict import PredictOptions
+    from gaptrace.predict import PredictOptions
 
     return PredictOptions(tuple(values["batch"])) if values["batch"] else PredictOptions()
 
 
 def _given(values: dict[str, Any]) -> Answer | None:
-    from gaptrace.analysis.predict.saved import read_answer
+    from gaptrace.predict.saved import read_answer
 
     return read_answer(values["prediction"]) if values["prediction"] else None
 
@@ -146,8 +146,8 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
 
     A saved answer serves unless it was asked other things: another region, more what-ifs.
     """
-    from gaptrace.analysis.predict.saved import NAME, read_answer
-    from gaptrace.load.runfolder import read_run_folder
+    from gaptrace.predict.saved import NAME, read_answer
+    from gaptrace.reading.runfolder import read_run_folder
 
     cells = [cell for cell in read_run_folder(path).of_mode("eager") if cell.trace_path]
     if not values["refresh"]:

@@ -23,9 +23,9 @@ def save(path: str, out: str, name: str, *, force: bool, **values: Any) -> int:
     RUN is a run folder of `gaptrace collect` (all its modes and repeats), a mode of one, or a
     trace. The file holds no path, host or user, and is the same for the same input.
     """
-    from gaptrace.analysis.compare.side import short_label
-    from gaptrace.analysis.saved import ENDING, saved_text
     from gaptrace.cli.sides import read_input
+    from gaptrace.compare.side import short_label
+    from gaptrace.runs.saved import ENDING, saved_text
 
     if not out.endswith(ENDING):
         raise OptionError(f"-o {out}: a saved baseline ends in {ENDING}")

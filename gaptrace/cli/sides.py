@@ -6,19 +6,19 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gaptrace.analysis.read import read_run
 from gaptrace.cli.options import read_trace
 from gaptrace.errors import GaptraceError
+from gaptrace.runs.read import read_run
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.compare.pairing import Input
-    from gaptrace.analysis.compare.side import Side
-    from gaptrace.analysis.options import Options
+    from gaptrace.compare.pairing import Input
+    from gaptrace.compare.side import Side
+    from gaptrace.measure.options import Options
 
 
 def read_inputs(paths: Sequence[str], options: Options, *, use_cache: bool) -> list[Input]:
     """Each path as an input: a trace, a run folder (any level of it), or a saved baseline."""
-    from gaptrace.analysis.compare.pairing import distinct_labels
+    from gaptrace.compare.pairing import distinct_labels
 
     labels = distinct_labels(paths)
     return [
@@ -29,10 +29,10 @@ def read_inputs(paths: Sequence[str], options: Options, *, use_cache: bool) -> l
 
 def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
     """One path as an input; `label` goes in front of the names of its modes."""
-    from gaptrace.analysis.analyze import analyze
-    from gaptrace.analysis.compare.pairing import Input
-    from gaptrace.analysis.compare.side import Side, short_label
-    from gaptrace.analysis.saved import is_saved
+    from gaptrace.compare.pairing import Input
+    from gaptrace.compare.side import Side, short_label
+    from gaptrace.measure.analyze import analyze
+    from gaptrace.runs.saved import is_saved
 
     if path != "-" and os.path.isdir(path):
         return _run(path, options, label=label, use_cache=use_cache)
@@ -44,8 +44,8 @@ def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> I
 
 
 def _run(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
-    from gaptrace.analysis.compare.pairing import Input
-    from gaptrace.analysis.compare.side import Side
+    from gaptrace.compare.pairing import Input
+    from gaptrace.compare.side import Side
 
     run = read_run(path, options, use_cache=use_cache)
     sides: dict[str | None, Side] = {}
@@ -72,9 +72,9 @@ def _run(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
 
 def _saved(path: str, *, label: str) -> Input:
     from gaptrace import __version__
-    from gaptrace.analysis.compare.pairing import Input
-    from gaptrace.analysis.compare.side import Side
-    from gaptrace.analysis.saved import load_saved
+    from gaptrace.compare.pairing import Input
+    from gaptrace.compare.side import Side
+    from gaptrace.runs.saved import load_saved
 
     run = load_saved(path)
     sides = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gaptrace import units
-from gaptrace.analysis.compare.result import Bridge, BridgePart, Pair
-from gaptrace.analysis.compare.words import signed_time
+from gaptrace.compare.result import Bridge, BridgePart, Pair
+from gaptrace.compare.words import signed_time
 from gaptrace.report import palette
 from gaptrace.report.markup import Markup, element, number
 from gaptrace.report.patterns import pattern_defs, standalone_style

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaptrace import units
-from gaptrace.analysis.gaps import CAUSES
-from gaptrace.analysis.kernels import OP_CLASSES
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.steps import Steps
+from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.kernels import OP_CLASSES
+from gaptrace.measure.result import Analysis
+from gaptrace.measure.steps import Steps
 from gaptrace.report import palette
 from gaptrace.report.markup import Markup, element, number
 from gaptrace.report.step_svg import WIDTH, draw_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gaptrace import units
-from gaptrace.analysis.compare.result import (
+from gaptrace.compare.result import (
     BETTER,
     EXACT,
     ONE_RUN,
@@ -22,7 +22,7 @@ from gaptrace.analysis.compare.result import (
     SideView,
     TwoByTwo,
 )
-from gaptrace.analysis.compare.words import signed_share, signed_time, value_text
+from gaptrace.compare.words import signed_share, signed_time, value_text
 from gaptrace.report.markup import clean
 from gaptrace.report.terminal import Ink, nearest, table, wrapped
 

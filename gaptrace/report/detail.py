@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gaptrace import units
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.runinfo import Manifest
+from gaptrace.measure.result import Analysis
+from gaptrace.reading.manifest import Manifest
 from gaptrace.report import palette
 from gaptrace.report.charts import BarRow, Part, bars
 from gaptrace.report.context import Context, Section, section, swatch

@@ -11,10 +11,10 @@ from gaptrace.errors import GaptraceError, OptionError
 from gaptrace.report.privacy import Privacy
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.compare.result import Comparison
-    from gaptrace.analysis.result import Analysis
-    from gaptrace.analysis.run import RunAnalysis
-    from gaptrace.analysis.sweep import SweepAnalysis
+    from gaptrace.compare.result import Comparison
+    from gaptrace.measure.result import Analysis
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
 Result: TypeAlias = "Analysis | RunAnalysis | SweepAnalysis | Comparison"
 Reportable: TypeAlias = "Result | Sequence[Analysis | RunAnalysis | SweepAnalysis]"
@@ -62,13 +62,13 @@ def write_report(path: str, result: Reportable, privacy: Privacy = Privacy.OPEN)
 
 
 def _html(results: Sequence[Any], privacy: Privacy) -> str:
-    from gaptrace.analysis.compare.result import Comparison
-    from gaptrace.analysis.run import RunAnalysis
-    from gaptrace.analysis.sweep import SweepAnalysis
+    from gaptrace.compare.result import Comparison
     from gaptrace.report.html import render_analysis_html
     from gaptrace.report.html_compare import render_comparison_html
     from gaptrace.report.html_run import render_analyses_html, render_run_html
     from gaptrace.report.sweep_page import render_sweep_html
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
     if any(isinstance(item, SweepAnalysis) for item in results):
         if len(results) > 1:
@@ -88,7 +88,7 @@ def _html(results: Sequence[Any], privacy: Privacy) -> str:
 
 def _flat(results: Sequence[Any]) -> list[Analysis]:
     """Analyses as they are, runs as the representatives of their modes."""
-    from gaptrace.analysis.run import RunAnalysis
+    from gaptrace.runs.run import RunAnalysis
 
     found: list[Analysis] = []
     for item in results:
@@ -103,9 +103,7 @@ def _flat(results: Sequence[Any]) -> list[Analysis]:
 
 
 def _markdown(results: Sequence[Any], privacy: Privacy) -> str:
-    from gaptrace.analysis.compare.result import Comparison
-    from gaptrace.analysis.run import RunAnalysis
-    from gaptrace.analysis.sweep import SweepAnalysis
+    from gaptrace.compare.result import Comparison
     from gaptrace.report.github import COMMENT_LIMIT, MARKER
     from gaptrace.report.markdown import (
         render_analysis_markdown,
@@ -113,6 +111,8 @@ def _markdown(results: Sequence[Any], privacy: Privacy) -> str:
         render_run_markdown,
     )
     from gaptrace.report.sweep_text import render_sweep_markdown
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
     texts = []
     for item in results:
@@ -134,10 +134,10 @@ def _markdown(results: Sequence[Any], privacy: Privacy) -> str:
 
 
 def _svg(results: Sequence[Any], privacy: Privacy) -> str:
-    from gaptrace.analysis.compare.result import Comparison
-    from gaptrace.analysis.run import RunAnalysis
-    from gaptrace.analysis.sweep import SweepAnalysis
+    from gaptrace.compare.result import Comparison
     from gaptrace.report.svg import render_bridge_svg, render_run_svg, render_step_svg
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
     del privacy  # a picture holds no paths
     first = results[0]
@@ -165,13 +165,13 @@ def _json(results: Sequence[Any], privacy: Privacy) -> str:
 
 
 def _text(results: Sequence[Any], privacy: Privacy) -> str:
-    from gaptrace.analysis.compare.result import Comparison
-    from gaptrace.analysis.run import RunAnalysis
-    from gaptrace.analysis.sweep import SweepAnalysis
+    from gaptrace.compare.result import Comparison
     from gaptrace.report.compare_text import comparison_report
     from gaptrace.report.run_text import run_report
     from gaptrace.report.sweep_text import sweep_report
     from gaptrace.report.text import text_report
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
 
     texts = []
     for item in results:

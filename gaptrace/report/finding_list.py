@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gaptrace import units
-from gaptrace.analysis.findings.rule import Evidence, Finding
-from gaptrace.analysis.result import Analysis
+from gaptrace.findings.rule import Evidence, Finding
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.knowledge.rules import page
+from gaptrace.measure.result import Analysis
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.markup import Markup, element, markup, number, prose, shortened
 from gaptrace.report.tables import Cell, Number, data_table, facts, timed

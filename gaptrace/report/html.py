@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gaptrace import units
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.result import Analysis
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.detail import (
     compile_section,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gaptrace import units
-from gaptrace.analysis.compare.result import (
+from gaptrace.compare.result import (
     Comparison,
     KernelUse,
     Member,
@@ -16,7 +16,7 @@ from gaptrace.analysis.compare.result import (
     SideView,
     TwoByTwo,
 )
-from gaptrace.analysis.compare.words import change_text, signed_share, signed_time, value_text
+from gaptrace.compare.words import change_text, signed_share, signed_time, value_text
 from gaptrace.report.bridge_svg import bridge_figure
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.detail import class_words

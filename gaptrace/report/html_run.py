@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gaptrace import units
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis, host_dispatch, step_ns
+from gaptrace.measure.result import Analysis
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.html import (
     Body,
@@ -30,6 +29,7 @@ from gaptrace.report.run_parts import host_words
 from gaptrace.report.tables import Cell, Number, counted, data_table, timed
 from gaptrace.report.terms import Terms
 from gaptrace.report.views import Budget
+from gaptrace.runs.run import RunAnalysis, host_dispatch, step_ns
 
 # The sections before and after the table of all recordings.
 Front = tuple[Callable[[Context], list[Section]], Callable[[Context], list[Section]]]

@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Sequence
 
 from gaptrace import units
-from gaptrace.analysis.compare.result import Comparison, MetricRow, Pair
-from gaptrace.analysis.compare.words import change_text, signed_share, signed_time, value_text
-from gaptrace.analysis.findings.rule import Finding
-from gaptrace.analysis.quality import NOTE
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis, step_ns
+from gaptrace.compare.result import Comparison, MetricRow, Pair
+from gaptrace.compare.words import change_text, signed_share, signed_time, value_text
+from gaptrace.findings.rule import Finding
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.knowledge.rules import page
+from gaptrace.measure.quality import NOTE
+from gaptrace.measure.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.finding_list import ceiling_text
 from gaptrace.report.github import bars, code, fitted, folded, plain, prose, table
@@ -32,6 +31,7 @@ from gaptrace.report.overview import SIGN
 from gaptrace.report.predict_cells import run_predictions
 from gaptrace.report.privacy import Privacy
 from gaptrace.report.run_parts import host_words, run_parts
+from gaptrace.runs.run import RunAnalysis, step_ns
 
 KERNELS_SHOWN, GROUPS_SHOWN, EVIDENCE_SHOWN = 12, 12, 5
 # The rows of the table on top, in order; the rest is in the folded parts.

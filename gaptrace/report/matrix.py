@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gaptrace import units
-from gaptrace.analysis.compare.result import TwoByTwo
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis, step_ns
+from gaptrace.compare.result import TwoByTwo
+from gaptrace.measure.result import Analysis
 from gaptrace.report.markup import Markup, element, markup, number
+from gaptrace.runs.run import RunAnalysis, step_ns
 
 MEASURED, PREDICTED, UNKNOWN = "measured", "predicted", "not recorded"
 # What the box says of itself.

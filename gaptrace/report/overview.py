@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gaptrace import units
-from gaptrace.analysis.quality import LIMITED, NOTE, REFUSED, Quality
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.quality import LIMITED, NOTE, REFUSED, Quality
+from gaptrace.measure.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.charts import bars, ceilings_chart, token_rows
 from gaptrace.report.context import Context, Section, section, swatch

@@ -157,8 +157,8 @@ def standalone_style() -> Markup:
 
 def canvas_looks() -> dict[str, list[dict[str, str]]]:
     """The looks as plain data for the canvas, in the order that timeline data counts them."""
-    from gaptrace.analysis.gaps import CAUSES
-    from gaptrace.analysis.kernels import OP_CLASSES
+    from gaptrace.measure.gaps import CAUSES
+    from gaptrace.measure.kernels import OP_CLASSES
     from gaptrace.report.timeline_data import HOST_STATES
 
     def plain(name: str, look: Look) -> dict[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis
+from gaptrace.measure.result import Analysis
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.markup import element, shortened
 from gaptrace.report.run_parts import SEAMS, SEAMS_SAID, piece_words, run_parts, seam_rows
 from gaptrace.report.tables import Cell, Number, data_table
+from gaptrace.runs.run import RunAnalysis
 
 _SIGNS = frozenset("–−+<≤")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gaptrace import units
-from gaptrace.analysis.predict import Prediction, predict_run
-from gaptrace.analysis.predict.result import PREDICTED
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis
 from gaptrace.errors import GaptraceError
+from gaptrace.measure.result import Analysis
+from gaptrace.predict import Prediction, predict_run
+from gaptrace.predict.result import PREDICTED
 from gaptrace.report.matrix import MatrixCell
+from gaptrace.runs.run import RunAnalysis
 
 
 def predicted_cells(prediction: Prediction) -> dict[str, MatrixCell]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gaptrace import units
-from gaptrace.analysis.fusion_model import Estimate
-from gaptrace.analysis.predict.constants import SEAM_PRICE_NS
-from gaptrace.analysis.predict.result import (
+from gaptrace.measure.fusion_model import Estimate
+from gaptrace.predict.constants import SEAM_PRICE_NS
+from gaptrace.predict.result import (
     MEASURED,
     PREDICTED,
     Blocker,

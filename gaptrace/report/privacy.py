@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.result import Analysis
 from gaptrace.report.markup import shortened
 
 _PATH = re.compile(r"(?:[A-Za-z]:)?(?:[\\/][^\\/:*?\"<>|\s()]+){2,}")

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gaptrace import units
-from gaptrace.analysis.piecewise import Piecewise, SeamKind
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis, host_dispatch
-from gaptrace.analysis.runinfo import Manifest
-from gaptrace.analysis.startup import seam_prices, tuning_gain
+from gaptrace.measure.piecewise import Piecewise, SeamKind
+from gaptrace.measure.result import Analysis
+from gaptrace.reading.manifest import Manifest
 from gaptrace.report.sweep_text import start_words
+from gaptrace.runs.run import RunAnalysis, host_dispatch
+from gaptrace.runs.startup import seam_prices, tuning_gain
 
 CHOICES_SHOWN = 12
 KINDS_SHOWN = 4

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gaptrace import units
-from gaptrace.analysis.predict import predict_run
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis, step_ns
+from gaptrace.measure.result import Analysis
+from gaptrace.predict import predict_run
 from gaptrace.report.predict_text import help_section
 from gaptrace.report.run_parts import host_words, run_parts
 from gaptrace.report.terminal import Ink, table, wrapped
 from gaptrace.report.text import WIDTH
+from gaptrace.runs.run import RunAnalysis, step_ns
 
 PER_STEP = (
     "kernels, launches and host dispatch per step; host unprofiled unless it says otherwise, "

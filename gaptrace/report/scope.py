@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
-from gaptrace.analysis.attribution import frame_lane
-from gaptrace.analysis.devices import Device
-from gaptrace.analysis.result import Analysis
 from gaptrace.intervals import Intervals
+from gaptrace.measure.attribution import frame_lane
+from gaptrace.measure.devices import Device
+from gaptrace.measure.result import Analysis
 from gaptrace.trace import Cat, Ints, Trace
 
 Bools = npt.NDArray[np.bool_]

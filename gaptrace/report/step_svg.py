@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaptrace import units
-from gaptrace.analysis.gaps import CAUSES
-from gaptrace.analysis.kernels import OP_CLASSES
+from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.report import palette
 from gaptrace.report.markup import Markup, element, markup, number
 from gaptrace.report.patterns import pattern_defs, standalone_style

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gaptrace import units
-from gaptrace.analysis.gaps import CAUSES
-from gaptrace.analysis.kernels import OP_CLASSES
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.kernels import OP_CLASSES
+from gaptrace.measure.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.charts import small_multiples, strip, strip_bars
 from gaptrace.report.context import Context, Section, section, swatch

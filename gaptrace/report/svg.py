@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gaptrace.analysis.compare.result import Comparison
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import RunAnalysis
+from gaptrace.compare.result import Comparison
 from gaptrace.errors import OptionError
+from gaptrace.measure.result import Analysis
 from gaptrace.report.bridge_svg import standalone_bridge_svg
 from gaptrace.report.step_svg import standalone_step_svg
 from gaptrace.report.views import Budget, views
+from gaptrace.runs.run import RunAnalysis
 
 
 def render_step_svg(analysis: Analysis) -> str:

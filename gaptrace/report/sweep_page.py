@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from gaptrace import units
-from gaptrace.analysis.startup import ModeStart
-from gaptrace.analysis.sweep import SweepAnalysis
 from gaptrace.errors import OptionError
 from gaptrace.report.context import Context, Section, section
 from gaptrace.report.html import glossary_section, redacted, who_line
@@ -14,6 +12,8 @@ from gaptrace.report.privacy import Privacy
 from gaptrace.report.sweep_plot import axis, figures, legend, legends, panel_figure, standalone
 from gaptrace.report.sweep_text import choice_words, idle_words, signed, start_words
 from gaptrace.report.tables import Cell, Number, counted, data_table, timed
+from gaptrace.runs.startup import ModeStart
+from gaptrace.runs.sweep import SweepAnalysis
 
 
 def render_sweep_html(sweep: SweepAnalysis, privacy: Privacy = Privacy.OPEN) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gaptrace import units
-from gaptrace.analysis.sweep import Place, SweepAnalysis
 from gaptrace.report import palette
 from gaptrace.report.markup import Markup, element, markup, number
+from gaptrace.runs.sweep import Place, SweepAnalysis
 
 HEIGHT, TOP, BOTTOM = 190, 38, 24
 # Room at the right end of the horizontal axis, and at the left where values are written, in

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gaptrace import units
-from gaptrace.analysis.startup import ModeStart
-from gaptrace.analysis.sweep import SweepAnalysis, SweepRow
 from gaptrace.report import github
 from gaptrace.report.privacy import Privacy
 from gaptrace.report.terminal import Ink, table, wrapped
+from gaptrace.runs.startup import ModeStart
+from gaptrace.runs.sweep import SweepAnalysis, SweepRow
 
 WIDTH = 80
 NOTES_SHOWN = 12

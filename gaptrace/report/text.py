@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from gaptrace import units
-from gaptrace.analysis.frames import gap_columns
-from gaptrace.analysis.gaps import CAUSES as CAUSE_ORDER
-from gaptrace.analysis.quality import NOTE
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.frames import gap_columns
+from gaptrace.measure.gaps import CAUSES as CAUSE_ORDER
+from gaptrace.measure.quality import NOTE
+from gaptrace.measure.result import Analysis
 from gaptrace.report import palette
 from gaptrace.report.bars import Part, bar
 from gaptrace.report.predict_text import help_section

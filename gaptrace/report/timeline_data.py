@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gaptrace.analysis.gaps import CAUSES
+from gaptrace.measure.gaps import CAUSES
 from gaptrace.report import palette
 from gaptrace.report.markup import shortened
 from gaptrace.trace import Ints, Trace

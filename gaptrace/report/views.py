@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gaptrace import units
-from gaptrace.analysis.findings.rule import Evidence
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.steps import Steps
+from gaptrace.findings.rule import Evidence
+from gaptrace.measure.result import Analysis
+from gaptrace.measure.steps import Steps
 from gaptrace.report.markup import json_text
 from gaptrace.report.scope import Scope
 from gaptrace.report.timeline_data import Names, Timeline, as_data

@@ -13,12 +13,12 @@ import numpy as np
 
 from gaptrace import intervals as iv
 from gaptrace import units
-from gaptrace.analysis.devices import Device
-from gaptrace.analysis.gaps import CAUSES, DEVICE_WAIT, GRAPH_NODE, LAUNCH, UNATTRIBUTED
-from gaptrace.analysis.kernels import OP_CLASSES
-from gaptrace.analysis.result import Analysis
 from gaptrace.intervals import Intervals
 from gaptrace.knowledge.kernel_names import classify
+from gaptrace.measure.devices import Device
+from gaptrace.measure.gaps import CAUSES, DEVICE_WAIT, GRAPH_NODE, LAUNCH, UNATTRIBUTED
+from gaptrace.measure.kernels import OP_CLASSES
+from gaptrace.measure.result import Analysis
 from gaptrace.report.markup import shortened
 from gaptrace.report.scope import Scope, cut
 from gaptrace.report.timeline_data import (

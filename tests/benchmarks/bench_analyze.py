@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.load.loading import load
+from gaptrace.measure.analyze import analyze
+from gaptrace.reading.loading import load
 from tests.benchmarks.make_big_trace import MB, make
 
 

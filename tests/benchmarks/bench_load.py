@@ -31,11 +31,11 @@ ROOT = Path(__file__).parents[2]
 
 # Each reads sys.argv[1]; what stands before the line of dashes is not timed.
 READERS: dict[str, str] = {
-    "gaptrace load": "from gaptrace.load.loading import load\n---\nresult = load(path)",
-    "gaptrace load, 1 process": "from gaptrace.load.loading import load\n---\n"
+    "gaptrace load": "from gaptrace.reading.loading import load\n---\nresult = load(path)",
+    "gaptrace load, 1 process": "from gaptrace.reading.loading import load\n---\n"
     "result = load(path, processes=1)",
     "gaptrace load + analyze": "import gaptrace\ngaptrace.load, gaptrace.analyze\n---\n"
-    "result = gaptrace.analyze(gaptrace.load(path))",
+    "result = gaptrace.analyze(gaptrace.reading(path))",
     "simdjson": "import simdjson\ndata = open(path, 'rb').read()\nparser = simdjson.Parser()\n---\n"
     "result = parser.parse(data)",
     "simdjson, again": "import simdjson\ndata = open(path, 'rb').read()\n"

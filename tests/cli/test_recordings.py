@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gaptrace import units
-from gaptrace.analysis.compare.recording import record
-from gaptrace.analysis.options import Options
-from gaptrace.analysis.read import read_run
 from gaptrace.cli import main
+from gaptrace.compare.recording import record
+from gaptrace.measure.options import Options
+from gaptrace.runs.read import read_run
 from tests.builders import events_json, op
 from tests.compare.runs import manifest, write_run
 

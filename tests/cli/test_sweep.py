@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gaptrace.analysis.options import Options
-from gaptrace.analysis.read import read_points
 from gaptrace.cli import main
 from gaptrace.errors import NotATraceError
-from gaptrace.load.runfolder import is_run_folder, is_sweep, read_run_folder, read_sweep
+from gaptrace.measure.options import Options
+from gaptrace.reading.runfolder import is_run_folder, is_sweep, read_run_folder, read_sweep
+from gaptrace.runs.read import read_points
 from gaptrace.units import THIN
 from tests.sweep_folders import folder_name, make_sweep, manifest, step_of
 
@@ -99,7 +99,7 @@ def test_the_table_has_every_mode_at_every_point(sweep: Path, capsys: Out) -> No
 
 def test_figures_are_those_of_the_point_alone(sweep: Path) -> None:
     """Every figure of a row is what the run at that point says by itself."""
-    from gaptrace.analysis.read import read_run
+    from gaptrace.runs.read import read_run
 
     found = read_points(str(sweep), OPTIONS, use_cache=False)
     run = read_run(str(sweep / "batch-8"), OPTIONS, use_cache=False)
@@ -123,8 +123,8 @@ def test_figures_are_those_of_the_point_alone(sweep: Path) -> None:
 
 
 def test_savings_grow_with_the_batch_as_predict_says(sweep: Path) -> None:
-    from gaptrace.analysis.predict import PredictOptions, predict_run
-    from gaptrace.analysis.read import read_run
+    from gaptrace.predict import PredictOptions, predict_run
+    from gaptrace.runs.read import read_run
 
     found = read_points(str(sweep), OPTIONS, use_cache=False)
     run = read_run(str(sweep / "batch-1"), OPTIONS, use_cache=False)

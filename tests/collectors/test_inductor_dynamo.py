@@ -20,7 +20,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.profiler import ExecutionTraceObserver
 
 from gaptrace_collectors import inductor
-from gaptrace_collectors.oracle import graphs, kernels, schedule, standins
+from gaptrace_inductor import graphs, kernels, schedule, standins
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 WIDTH, HEADS, LENGTH = 64, 2, 32

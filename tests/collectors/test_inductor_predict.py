@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 import torch
 
 from gaptrace_collectors import inductor
-from gaptrace_collectors.oracle import standins
+from gaptrace_inductor import standins
 
 from .et_builder import Recording, T
 

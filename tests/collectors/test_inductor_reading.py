@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gaptrace_collectors.oracle import execution_trace, kineto
+from gaptrace_inductor import execution_trace, kineto
 
 from .et_builder import Recording
 

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from gaptrace_collectors.oracle import calls, execution_trace, graphs, rebuild
+from gaptrace_inductor import calls, execution_trace, graphs, rebuild
 
 from .et_builder import Recording
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gaptrace.analysis.compare.recording import (
+from gaptrace.compare.recording import (
     CAUSE_COLUMNS,
     CLASS_COLUMNS,
     COLUMNS,

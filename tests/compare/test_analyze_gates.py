@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.options import Options
 from gaptrace.cli.gating import (
     analyze_gates,
     finish_analyze,
@@ -17,13 +15,15 @@ from gaptrace.cli.gating import (
     unjudged,
 )
 from gaptrace.errors import OptionError
+from gaptrace.measure.analyze import analyze
+from gaptrace.measure.options import Options
 from tests.builders import decode_trace, op, trace_of
 from tests.compare.runs import write_run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gaptrace.analysis.compare.result import GateResult
+    from gaptrace.compare.result import GateResult
 
 # 4 kernels of 2 us and 22 us of idle in 30 us.
 TRACE = {"steps": 8, "kernels": 4, "kernel_ns": 2_000, "gap_ns": 3_000, "between_ns": 10_000}
@@ -84,7 +84,7 @@ def test_shared_settings_lend_their_bounds_but_not_their_percentages(
 def test_the_end_of_analyze(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from gaptrace.analysis.read import read_run
+    from gaptrace.runs.read import read_run
 
     folder = write_run(tmp_path / "r", modes=("eager", "graph"), repeats=2)
     run = read_run(str(folder), Options(), use_cache=False)

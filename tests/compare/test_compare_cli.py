@@ -131,7 +131,7 @@ def test_two_runs_meet_mode_by_mode(runs: tuple[Path, Path]) -> None:
 
 
 def test_the_json_names_are_the_documented_ones(runs: tuple[Path, Path]) -> None:
-    from gaptrace.analysis.compare import summary
+    from gaptrace.compare import summary
 
     found = data(runs[0], "--fail-on", "kernels:1")
     assert found["schema"] == "gaptrace.comparison/1"

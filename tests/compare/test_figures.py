@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from gaptrace.analysis.compare.figures import (
+from gaptrace.compare.figures import (
     PROFILED,
     UNPROFILED,
     Sampler,
@@ -15,8 +15,8 @@ from gaptrace.analysis.compare.figures import (
     shown_run,
     side_figure,
 )
-from gaptrace.analysis.compare.metrics import BY_ID
-from gaptrace.analysis.compare.noise import RunFigure
+from gaptrace.compare.metrics import BY_ID
+from gaptrace.compare.noise import RunFigure
 from tests.compare.recordings import recording
 
 

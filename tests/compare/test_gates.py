@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gaptrace.analysis.compare.compare import compare
-from gaptrace.analysis.compare.gates import (
+from gaptrace.compare.compare import compare
+from gaptrace.compare.gates import (
     HELD,
     NOT_JUDGED,
     TRIPPED,
@@ -16,14 +16,14 @@ from gaptrace.analysis.compare.gates import (
     judge_run,
     parse_gate,
 )
-from gaptrace.analysis.compare.metrics import GATES
-from gaptrace.analysis.compare.side import Side
+from gaptrace.compare.metrics import GATES
+from gaptrace.compare.side import Side
 from gaptrace.errors import OptionError
 from tests.compare.recordings import recording
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.compare.recording import Recording
-    from gaptrace.analysis.compare.result import GateResult
+    from gaptrace.compare.recording import Recording
+    from gaptrace.compare.result import GateResult
 
 BASE = recording([1000, 1001, 1002, 1003, 1004, 1005], busy=400, kernels=100)
 WORSE = recording([1100, 1101, 1102, 1103, 1104, 1105], busy=400, kernels=110)

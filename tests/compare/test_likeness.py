@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.compare.compare import FORCE, CompareOptions, compare
-from gaptrace.analysis.compare.facts import facts_of
-from gaptrace.analysis.compare.likeness import likeness
-from gaptrace.analysis.compare.result import WITHHELD
-from gaptrace.analysis.compare.side import Side
+from gaptrace.compare.compare import FORCE, CompareOptions, compare
+from gaptrace.compare.facts import facts_of
+from gaptrace.compare.likeness import likeness
+from gaptrace.compare.result import WITHHELD
+from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
+from gaptrace.measure.analyze import analyze
 from tests.builders import decode_trace
 from tests.compare.recordings import recording
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.compare.recording import Recording
+    from gaptrace.compare.recording import Recording
 
 FACTS: dict[str, str | None] = {
     "gpu": "NVIDIA H200",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace.analysis.compare.match import match_kernels
-from gaptrace.analysis.compare.op_names import canonical, op_of, ops_of_compiled
-from gaptrace.analysis.compare.recording import Recording, UsedKernel
-from gaptrace.analysis.kernels import OP_CLASSES
+from gaptrace.compare.match import match_kernels
+from gaptrace.compare.op_names import canonical, op_of, ops_of_compiled
+from gaptrace.compare.recording import Recording, UsedKernel
 from gaptrace.knowledge.kernel_names import classify
+from gaptrace.measure.kernels import OP_CLASSES
 from tests.compare.recordings import recording
 
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, X>()"

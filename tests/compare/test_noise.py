@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from gaptrace.analysis.compare.figures import sources
-from gaptrace.analysis.compare.noise import (
+from gaptrace.compare.figures import sources
+from gaptrace.compare.noise import (
     ALPHA,
     RunFigure,
     difference,
     holm,
     resampled_median,
 )
-from gaptrace.analysis.compare.result import (
+from gaptrace.compare.result import (
     EXACT,
     ONE_RUN,
     RUNS,
@@ -27,13 +27,13 @@ from gaptrace.analysis.compare.result import (
     WORSE,
     MetricRow,
 )
-from gaptrace.analysis.compare.rows import metric_rows
+from gaptrace.compare.rows import metric_rows
 from tests.compare.recordings import noisy, recording, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gaptrace.analysis.compare.recording import Recording
+    from gaptrace.compare.recording import Recording
 
 PERIOD = 10_000_000
 

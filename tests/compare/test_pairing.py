@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace.analysis.compare.pairing import Input, distinct_labels, plan_pairs
-from gaptrace.analysis.compare.side import Side
+from gaptrace.compare.pairing import Input, distinct_labels, plan_pairs
+from gaptrace.compare.side import Side
 from gaptrace.errors import OptionError
 from tests.compare.recordings import recording
 

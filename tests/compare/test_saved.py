@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.compare.compare import compare
-from gaptrace.analysis.compare.recording import LONGEST_NAME, Recording, UsedKernel, record
-from gaptrace.analysis.compare.side import Side
-from gaptrace.analysis.saved import MOST_STEPS, is_saved, load_saved, saved_text
+from gaptrace.compare.compare import compare
+from gaptrace.compare.recording import LONGEST_NAME, Recording, UsedKernel, record
+from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
-from gaptrace.load import load
+from gaptrace.measure.analyze import analyze
+from gaptrace.reading.loading import load
+from gaptrace.runs.saved import MOST_STEPS, is_saved, load_saved, saved_text
 from tests.builders import kernel, launch, mark, trace_of
 from tests.compare.recordings import noisy, recording
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from gaptrace.analysis.compare.student import quantile, two_sided
+from gaptrace.compare.student import quantile, two_sided
 
 # Two-sided 5 % and 1 % points as every statistics table prints them.
 TABLE = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.compare.compare import compare
-from gaptrace.analysis.compare.result import Comparison, TwoByTwo
-from gaptrace.analysis.compare.side import Side
-from gaptrace.analysis.compare.two_by_two import corners_of
+from gaptrace.compare.compare import compare
+from gaptrace.compare.result import Comparison, TwoByTwo
+from gaptrace.compare.side import Side
+from gaptrace.compare.two_by_two import corners_of
+from gaptrace.measure.analyze import analyze
 from tests.builders import load_events
 from tests.compare.recordings import recording
 from tests.compare.runs import MODES, step_events

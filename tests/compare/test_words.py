@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from gaptrace.analysis.compare.compare import compare
-from gaptrace.analysis.compare.recording import Recording, UsedKernel
-from gaptrace.analysis.compare.result import Pair
-from gaptrace.analysis.compare.side import Side
-from gaptrace.analysis.compare.two_by_two import subject
-from gaptrace.analysis.compare.words import change_text, signed_share, signed_time, value_text
+from gaptrace.compare.compare import compare
+from gaptrace.compare.recording import Recording, UsedKernel
+from gaptrace.compare.result import Pair
+from gaptrace.compare.side import Side
+from gaptrace.compare.two_by_two import subject
+from gaptrace.compare.words import change_text, signed_share, signed_time, value_text
 from gaptrace.report.compare_text import comparison_report, interval_text
 from tests.compare.recordings import recording
 
@@ -175,8 +175,8 @@ def test_a_little_profiling_leaves_the_parts_as_they_are() -> None:
 
 
 def test_no_part_of_a_recorded_sentence_is_longer_than_its_step() -> None:
-    from gaptrace.analysis.options import Options
-    from gaptrace.analysis.read import read_run
+    from gaptrace.measure.options import Options
+    from gaptrace.runs.read import read_run
     from tests.report.material import SAMPLES
 
     run = read_run(str(SAMPLES / "stacked_bf16"), Options(), use_cache=False)

@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("dash")
 
-from gaptrace.analysis.run import RunAnalysis
 from gaptrace.errors import GaptraceError
+from gaptrace.runs.run import RunAnalysis
 from gaptrace_dashboards import library as module
 from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Library, process_pool
 from gaptrace_dashboards.rows import Row, rows_of
@@ -225,8 +225,8 @@ def test_the_host_is_the_unprofiled_one_per_token(
     manifest: dict[str, Any], per_token_ns: float, shown: str
 ) -> None:
     """Four tokens in steps of 60 µs unprofiled, whose dispatch was timed, or not at all."""
-    from gaptrace.analysis.analyze import analyze
-    from gaptrace.load import load
+    from gaptrace.measure.analyze import analyze
+    from gaptrace.reading.loading import load
     from tests.report.material import PERSONAL, with_manifest
 
     found = analyze(with_manifest(load(EAGER), {**PERSONAL, **manifest}))

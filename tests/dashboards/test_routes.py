@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("dash")
 
-from gaptrace.analysis.gaps import CAUSES
+from gaptrace.measure.gaps import CAUSES
 from gaptrace.report.html import render_analysis_html
 from gaptrace.report.html_compare import render_comparison_html
 from gaptrace.report.html_run import render_run_html
@@ -239,7 +239,7 @@ def test_nonsense_still_gets_a_window(
 
 
 def test_a_window_is_bounded_and_says_what_it_merged() -> None:
-    from gaptrace.analysis.analyze import analyze
+    from gaptrace.measure.analyze import analyze
 
     trace = decode_trace(steps=3, kernels=14_000)
     scope = Scope(analyze(trace))
@@ -276,7 +276,7 @@ def test_the_gap_panel_says_every_cause_and_sums(
 
 
 def test_a_python_stack_is_shown_where_it_was_recorded() -> None:
-    from gaptrace.analysis.analyze import analyze
+    from gaptrace.measure.analyze import analyze
     from gaptrace_dashboards.gap_panel import gap_panel
     from tests.builders import frame, trace_of
 

@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.load import load
+from gaptrace.measure.analyze import analyze
+from gaptrace.reading.loading import load
 
 if TYPE_CHECKING:
-    from gaptrace.analysis.result import Analysis
+    from gaptrace.measure.result import Analysis
 
 DATA = Path(__file__).parents[1] / "data"
 MODELS = ("gpt2_4", "llama4")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace.analysis.predict import predict
-from gaptrace.analysis.predict.constants import Replayed, graph_model
-from gaptrace.analysis.predict.result import ALREADY
-from tests.analysis.loops import ADD, GEMM, eager, eagers, loop
+from gaptrace.predict import predict
+from gaptrace.predict.constants import Replayed, graph_model
+from gaptrace.predict.result import ALREADY
 from tests.builders import Event, graph_launch, kernel, launch, memset
+from tests.measure.loops import ADD, GEMM, eager, eagers, loop
 from tests.predict import recorded
 from tests.predict.recorded import MODELS, TRUE
 

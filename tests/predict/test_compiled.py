@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gaptrace.analysis.fusion_model import Estimate
-from gaptrace.analysis.predict import PredictOptions, predict
-from gaptrace.analysis.predict.compiled import Host, launched_step
-from gaptrace.analysis.predict.saved import checked
 from gaptrace.errors import GaptraceError
+from gaptrace.measure.fusion_model import Estimate
+from gaptrace.predict import PredictOptions, predict
+from gaptrace.predict.compiled import Host, launched_step
+from gaptrace.predict.saved import checked
 from tests.predict import recorded
 from tests.predict.recorded import MISSED, MODELS, TRUE
 

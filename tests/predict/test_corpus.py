@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.predict import predict
-from gaptrace.load import load
+from gaptrace.measure.analyze import analyze
+from gaptrace.predict import predict
+from gaptrace.reading.loading import load
 from gaptrace.report.predict_text import predict_report
 
 ROOT = Path(__file__).parents[2]

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.predict import predict
-from gaptrace.analysis.predict.result import AFTER_CHANGES, AS_IT_IS, IN_PIECES, Blocker, Readiness
+from gaptrace.measure.analyze import analyze
+from gaptrace.predict import predict
+from gaptrace.predict.result import AFTER_CHANGES, AS_IT_IS, IN_PIECES, Blocker, Readiness
 from gaptrace.trace import RunInfo
-from tests.analysis.loops import ADD, GEMM, eager, eagers, loop
 from tests.builders import (
     Event,
     frame,
@@ -25,6 +24,7 @@ from tests.builders import (
     runtime,
     trace_of,
 )
+from tests.measure.loops import ADD, GEMM, eager, eagers, loop
 from tests.predict import recorded
 
 H200 = {"device": {"name": "NVIDIA H200"}}
@@ -304,6 +304,6 @@ def test_work_of_a_second_thread() -> None:
 
 @pytest.mark.parametrize("kind", ["sync", "moved_input", "changing_shape"])
 def test_every_blocker_says_what_to_change(kind: str) -> None:
-    from gaptrace.analysis.predict.readiness import FAILED
+    from gaptrace.predict.readiness import FAILED
 
     assert FAILED[kind]

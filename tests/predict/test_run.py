@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gaptrace.analysis.options import Options
-from gaptrace.analysis.predict import predict, predict_run
-from gaptrace.analysis.read import read_run
 from gaptrace.errors import GaptraceError
+from gaptrace.measure.options import Options
+from gaptrace.predict import predict, predict_run
 from gaptrace.report.predict_cells import predicted_cells
 from gaptrace.report.predict_text import help_section, predict_report
+from gaptrace.runs.read import read_run
 from gaptrace.units import time
 from tests.compare.runs import write_run
 from tests.predict import recorded
@@ -23,8 +23,8 @@ from tests.sweep_folders import make_sweep, step_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gaptrace.analysis.predict import Prediction
-    from gaptrace.analysis.predict.result import Score
+    from gaptrace.predict import Prediction
+    from gaptrace.predict.result import Score
 
 
 def of_run(folder: Path) -> Prediction:
@@ -162,8 +162,8 @@ def test_a_captured_recording_predicts_nothing_more_of_capture(tmp_path: Path) -
 
 def test_the_same_from_bare_traces(tmp_path: Path) -> None:
     """`others` are told apart by their kernels."""
-    from gaptrace.analysis.analyze import analyze
-    from gaptrace.load import load
+    from gaptrace.measure.analyze import analyze
+    from gaptrace.reading.loading import load
 
     run = write_run(tmp_path / "run", repeats=1)
     paths = [run / mode / "1/trace.json.gz" for mode in ("compiled", "graph", "compiled-graph")]

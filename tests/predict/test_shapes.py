@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace.analysis.predict import PredictOptions, predict
-from gaptrace.analysis.predict.nodes import step_nodes
-from gaptrace.analysis.predict.shapes import fused_groups
-from tests.analysis.loops import ADD, GEMM, MUL, eager, loop
+from gaptrace.predict import PredictOptions, predict
+from gaptrace.predict.nodes import step_nodes
+from gaptrace.predict.shapes import fused_groups
 from tests.builders import Event
+from tests.measure.loops import ADD, GEMM, MUL, eager, loop
 from tests.predict import recorded
 from tests.predict.recorded import MODELS, TRUE
 

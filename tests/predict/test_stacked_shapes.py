@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace.analysis.predict import predict
-from gaptrace.analysis.predict.nodes import step_nodes
-from gaptrace.analysis.predict.stacked_shapes import StackedWrites, stacked_writes
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.result import Analysis
+from gaptrace.predict import predict
+from gaptrace.predict.nodes import step_nodes
+from gaptrace.predict.stacked_shapes import StackedWrites, stacked_writes
 from gaptrace.report.predict_text import predict_report
-from tests.analysis.loops import ADD, GEMM, eager, loop
 from tests.builders import Event, op
+from tests.measure.loops import ADD, GEMM, eager, loop
 
 BF16 = "c10::BFloat16"
 LAYERS, ROWS, WIDTH = 4, 64, 128

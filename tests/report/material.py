@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.compare.compare import FORCE, CompareOptions, compare
-from gaptrace.analysis.compare.result import Comparison
-from gaptrace.analysis.result import Analysis
-from gaptrace.analysis.run import CellResult, RunAnalysis
-from gaptrace.analysis.runinfo import Manifest
-from gaptrace.load import load
+from gaptrace.compare.compare import FORCE, CompareOptions, compare
+from gaptrace.compare.result import Comparison
+from gaptrace.measure.analyze import analyze
+from gaptrace.measure.result import Analysis
+from gaptrace.reading.loading import load
+from gaptrace.reading.manifest import Manifest
+from gaptrace.runs.run import CellResult, RunAnalysis
 from gaptrace.trace import RunInfo, Trace
 from tests.builders import Event, decode_events, kernel, launch, mark, op, trace_of
 

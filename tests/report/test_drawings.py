@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gaptrace import units
-from gaptrace.analysis.gaps import CAUSES
 from gaptrace.errors import OptionError
+from gaptrace.measure.gaps import CAUSES
 from gaptrace.report import palette
 from gaptrace.report.bridge_svg import beams
 from gaptrace.report.charts import STRIP_STEPS, bars, ceilings_chart, strip_bars, token_rows
@@ -130,7 +130,7 @@ def test_labels_of_near_ceilings_are_stacked(bandwidth: float, apart: bool) -> N
 
 def analysis_without_gpu():  # type: ignore[no-untyped-def]
     """An analysis of a recording in which nothing ran on a GPU."""
-    from gaptrace.analysis.analyze import analyze
+    from gaptrace.measure.analyze import analyze
 
     return analyze(trace_of(mark("gaptrace.step#0", at=0, dur=50), op("aten::mm", at=5, dur=9)))
 

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from gaptrace import units
-from gaptrace.analysis.options import Options
-from gaptrace.analysis.predict import predict_run
-from gaptrace.analysis.read import read_run
+from gaptrace.measure.options import Options
+from gaptrace.predict import predict_run
 from gaptrace.report import html as report_html
 from gaptrace.report.files import render_report
 from gaptrace.report.html import render_analysis_html
@@ -25,6 +24,7 @@ from gaptrace.report.html_compare import render_comparison_html
 from gaptrace.report.html_run import render_analyses_html, render_run_html
 from gaptrace.report.overview import STEP_FIGURES
 from gaptrace.report.privacy import Privacy
+from gaptrace.runs.read import read_run
 from tests.predict import recorded
 from tests.report.material import (
     HOSTILE,
@@ -191,7 +191,7 @@ def test_the_embedded_data_is_the_analysis() -> None:
     analysis = sample("eager")
     data = json.loads(Page(render_analysis_html(analysis)).data["summary"])
     assert data["per_token"] == json.loads(json.dumps(analysis.summary["per_token"]))
-    assert data["schema"] == "gaptrace.analysis/1"
+    assert data["schema"] == "gaptrace.measure/1"
 
 
 def test_hostile_names_stay_text() -> None:

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from gaptrace import units
-from gaptrace.analysis.analyze import analyze
-from gaptrace.analysis.run import CellResult, RunAnalysis, step_ns
-from gaptrace.analysis.runinfo import Manifest
-from gaptrace.analysis.startup import ModeStart
-from gaptrace.load import load
+from gaptrace.measure.analyze import analyze
+from gaptrace.reading.loading import load
+from gaptrace.reading.manifest import Manifest
 from gaptrace.report.files import render_report
 from gaptrace.report.privacy import Privacy
 from gaptrace.report.run_parts import host_words, piece_words, run_parts, seam_rows
 from gaptrace.report.run_text import run_report
 from gaptrace.report.sweep_text import start_words
+from gaptrace.runs.run import CellResult, RunAnalysis, step_ns
+from gaptrace.runs.startup import ModeStart
 from gaptrace.units import THIN
 from tests.builders import trace_of
 from tests.report.material import PERSONAL, SAMPLES, run, sample, with_manifest
@@ -148,7 +148,7 @@ def test_half_a_manifest_is_no_error(broken: dict[str, Any]) -> None:
 
 def test_modes_can_be_read_on_both_backgrounds() -> None:
     """4.5 to 1 for words in a mode's colour; every mode has a marker of its own."""
-    from gaptrace.load.runfolder import MODES
+    from gaptrace.reading.runfolder import MODES
     from gaptrace.report import palette
     from gaptrace.report.patterns import NEUTRALS
     from gaptrace.report.sweep_plot import SHAPES

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gaptrace.analysis.options import Options
-from gaptrace.analysis.read import read_run
-from gaptrace.analysis.run import RunAnalysis
+from gaptrace.measure.options import Options
 from gaptrace.report.run_text import run_report
+from gaptrace.runs.read import read_run
+from gaptrace.runs.run import RunAnalysis
 from tests.compare.runs import write_run
 
 

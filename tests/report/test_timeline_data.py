@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gaptrace.analysis.gaps import CAUSES
-from gaptrace.analysis.result import Analysis
+from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.result import Analysis
 from gaptrace.report.scope import Scope, Spans
 from gaptrace.report.step_views import own_gaps
 from gaptrace.report.timeline_data import HOST_STATES, Names, Timeline, as_data

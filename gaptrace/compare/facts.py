@@ -1,0 +1,91 @@
+"""Facts by which recordings are judged to be alike, as text; None where a recording is silent."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from gaptrace.measure.result import Analysis
+from gaptrace.reading.manifest import Manifest
+from gaptrace.trace import Trace
+
+# Recorded type names to the names torch uses in Python.
+_TYPES = {
+    "c10::bfloat16": "bfloat16",
+    "c10::half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+}
+_GEMM_OP = re.compile(r"aten::(mm|addmm|bmm|baddbmm|_?\w*(?:scaled|int\w*|pack)_mm|linear|matmul)$")
+
+
+def facts_of(analysis: Analysis) -> dict[str, str | None]:
+    """GPU, model, dtype, batch, versions and profiler settings of one recording.
+
+    dtype: what most parameter bytes are stored as, else the type that most matrix products were
+    called with. batch, tokens_per_step: None where they would be guesses.
+    """
+    manifest, source, head = analysis.manifest, analysis.source, analysis.headline
+    known = head.tokens_source not in ("", "assumed 1") and head.tokens_per_step is not None
+    tokens = f"{head.tokens_per_step:g}" if known else None
+    batch = manifest.integer("step", "batch")
+    weights = manifest.integer("bytes", "weights_total")
+    stacks = manifest.get("profiled", "stacks")
+    shapes = manifest.get("profiled", "shapes")
+    # The few products outside a replay (a sampler's) say nothing about those inside.
+    captured = (head.captured_share or 0) > 0.5
+    return {
+        "gpu": " ".join(source.gpu.split()) if source.gpu else None,
+        "model": source.model,
+        "weights": str(weights) if weights is not None else None,
+        "dtype": _stored_as(manifest) or (None if captured else _multiplied_as(analysis.trace)),
+        "batch": str(batch) if batch is not None else None,
+        "tokens_per_step": tokens,
+        "engine": source.engine,
+        "torch": source.torch,
+        "cuda": manifest.text("versions", "cuda"),
+        "driver": manifest.text("device", "driver"),
+        "shapes": _yes(shapes if isinstance(shapes, bool) else bool(analysis.trace.shapes)),
+        "stacks": _yes(stacks if isinstance(stacks, bool) else analysis.trace.py.rows.size > 0),
+    }
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else "no"
+
+
+def _stored_as(manifest: Manifest) -> str | None:
+    sizes: Counter[str] = Counter()
+    for kind in ("parameters", "buffers"):
+        found = manifest.get("bytes", kind)
+        for name, size in (found if isinstance(found, Mapping) else {}).items():
+            if isinstance(size, (int, float)) and (kind == "parameters" or "int4" in name):
+                sizes[str(name).removeprefix("torch.")] += int(size)
+    return max(sizes, key=lambda name: (sizes[name], name)) if sizes else None
+
+
+def _multiplied_as(trace: Trace) -> str | None:
+    """The first operand's type of most matrix products; None where no shapes were recorded."""
+    if not trace.shapes:
+        return None
+    rows = trace.op.rows
+    shaped = trace.op.shape >= 0
+    pairs = np.stack((trace.name[rows][shaped], trace.op.shape[shaped]), axis=1)
+    if pairs.size == 0:
+        return None
+    distinct, counts = np.unique(pairs, axis=0, return_counts=True)
+    votes: Counter[str] = Counter()
+    for (name, shape), count in zip(distinct.tolist(), counts.tolist(), strict=True):
+        if _GEMM_OP.match(trace.names[name]):
+            types = [text for text in trace.shapes[shape].types if text not in ("", "Scalar")]
+            if types:
+                votes[types[0]] += count
+    if not votes:
+        return None
+    text = max(votes, key=lambda kind: (votes[kind], kind))
+    return _TYPES.get(text.lower(), text)

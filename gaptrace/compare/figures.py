@@ -1,0 +1,252 @@
+"""The figure of each metric for one recording, and for the recordings of one side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gaptrace.compare.metrics import HIGHER, Metric
+from gaptrace.compare.noise import Floats, RunFigure, resampled_median
+from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Recording
+from gaptrace.compare.result import Figure
+from gaptrace.measure.stats import median_place, nearest_rank, spread
+
+# Parts of one step, and what its time makes of them.
+OF_ONE_RUN = ("step_time", "tokens_per_s", "idle", "idle_share", "busy", "host_dispatch")
+UNPROFILED, PROFILED = "unprofiled", "as profiled"
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """Resamples medians of one recording's columns; every figure draws from its own stream."""
+
+    rng: np.random.Generator
+    resamples: int
+
+    def of(self, values: Floats) -> RunFigure | None:
+        """The median of `values` and what resampling does to it; None without values."""
+        values = np.asarray(values, np.float64)
+        if values.size == 0:
+            return None
+        return RunFigure(
+            value=float(nearest_rank(np.sort(values), 50)),
+            shift=resampled_median(values, self.rng, self.resamples),
+            values=values,
+            n=int(values.size),
+        )
+
+    def single(self, value: float, n: int = 0) -> RunFigure:
+        """A figure that a run has only once."""
+        return RunFigure(float(value), np.zeros(self.resamples), np.empty(0), n)
+
+
+def sources(sides: Sequence[Sequence[Recording]]) -> dict[str, str]:
+    """Per metric `unprofiled` where every recording on all sides has that, else `as profiled`.
+
+    Like is compared with like: one side's unprofiled time never meets the other's traced one.
+    """
+    every = [recording for side in sides for recording in side]
+    steps = all(r.unprofiled_ns is not None for r in every)
+    issue = all(r.issue_ns is not None for r in every)
+    step = UNPROFILED if steps else PROFILED
+    return {
+        **dict.fromkeys(("step_time", "tokens_per_s", "idle", "idle_share"), step),
+        "host_dispatch": UNPROFILED if issue else PROFILED,
+    }
+
+
+def run_figure(
+    metric: str, recording: Recording, source: str, sampler: Sampler
+) -> RunFigure | None:
+    """The figure of a metric for one recording, as `analyze` reports it; None where withheld."""
+    if metric == "peak_memory":
+        peak = recording.peak_memory
+        return None if peak is None else sampler.single(peak)
+    if _hidden(metric, recording, source):
+        return None
+    return _FIGURES[metric](recording, source, sampler)
+
+
+# Names in `Quality.withheld` that take a metric away where it is as profiled.
+_WITHHELD = {
+    "step_time": ("steps", "per_token", "rate"),
+    "tokens_per_s": ("steps", "per_token", "rate"),
+    "idle": ("steps", "per_token", "idle"),
+    "idle_share": ("steps", "per_token", "idle"),
+    "busy": ("steps", "per_token", "busy"),
+    "host_dispatch": ("steps", "per_token", "host_dispatch", "host"),
+    "kernels": ("steps", "per_token", "kernels"),
+    "launches": ("steps", "per_token", "launches"),
+    "copies": ("steps", "per_token"),
+    "memsets": ("steps", "per_token"),
+}
+
+
+def _hidden(metric: str, recording: Recording, source: str) -> bool:
+    if source == UNPROFILED and metric in ("step_time", "tokens_per_s", "host_dispatch"):
+        return False
+    names = ("busy",) if source == UNPROFILED else ()
+    return recording.withholds(*_WITHHELD[metric], *names)
+
+
+def busy_ns(recording: Recording) -> Floats:
+    """Busy ns of each counted step."""
+    return np.asarray(sum(recording.steps[name] for name in CLASS_COLUMNS), np.float64)
+
+
+def idle_ns(recording: Recording) -> Floats:
+    """Idle ns of each counted step."""
+    return np.asarray(sum(recording.steps[name] for name in CAUSE_COLUMNS), np.float64)
+
+
+def _tokens(recording: Recording) -> Floats:
+    return np.asarray(recording.steps["tokens"], np.float64)
+
+
+def _tokens_per_step(recording: Recording) -> float:
+    """Tokens of a step for figures that are not per step; 1 where nothing says otherwise."""
+    return float(spread(recording.steps["tokens"]).median or 1)
+
+
+def _unprofiled(recording: Recording, sampler: Sampler) -> RunFigure:
+    value = recording.unprofiled_ns
+    assert value is not None
+    found = sampler.of(recording.unprofiled_samples.astype(np.float64))
+    if found is None:
+        return sampler.single(value)
+    return RunFigure(float(value), found.shift, found.values, found.n)
+
+
+def _step_time(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
+    if source == UNPROFILED:
+        return _unprofiled(recording, sampler)
+    return sampler.of(recording.steps["period_ns"].astype(np.float64))
+
+
+def _rate(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
+    if source == UNPROFILED:
+        step = _unprofiled(recording, sampler)
+        scale = _tokens_per_step(recording) * 1e9
+        return RunFigure(
+            scale / step.value,
+            scale / (step.value + step.shift) - scale / step.value,
+            scale / np.maximum(step.values, 1),
+            step.n,
+        )
+    period = np.maximum(recording.steps["period_ns"], 1).astype(np.float64)
+    return sampler.of(_tokens(recording) * 1e9 / period)
+
+
+def _busy(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
+    del source
+    clean = recording.steps["clean"] > 0
+    return sampler.of(busy_ns(recording)[clean] / _tokens(recording)[clean])
+
+
+def _idle(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
+    clean = recording.steps["clean"] > 0
+    if source != UNPROFILED:
+        return sampler.of(idle_ns(recording)[clean] / _tokens(recording)[clean])
+    found = _unprofiled_idle(recording, sampler)
+    if found is None:
+        return None
+    tokens = _tokens_per_step(recording)
+    return RunFigure(found.value / tokens, found.shift / tokens, np.empty(0), found.n)
+
+
+def _unprofiled_idle(recording: Recording, sampler: Sampler) -> RunFigure | None:
+    """Unprofiled step time less traced busy time, per step."""
+    busy = sampler.of(busy_ns(recording)[recording.steps["clean"] > 0])
+    if busy is None:
+        return None
+    step = _unprofiled(recording, sampler)
+    value = step.value - busy.value
+    return RunFigure(value, step.shift - busy.shift, np.empty(0), min(step.n, busy.n))
+
+
+def _idle_share(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
+    if source == UNPROFILED:
+        idle, step = _unprofiled_idle(recording, sampler), recording.unprofiled_ns
+        if idle is None or not step:
+            return None
+        # The busy time hardly varies, so the share varies as the step does.
+        return RunFigure(idle.value / step, idle.shift / step, np.empty(0), idle.n)
+    clean = recording.steps["clean"] > 0
+    idle_values = idle_ns(recording)[clean]
+    period = recording.steps["period_ns"].astype(np.float64)
+    shares = sampler.of(idle_values / np.maximum(period[clean], 1))
+    whole = spread(period).median
+    middle = spread(idle_values).median
+    if shares is None or not whole or middle is None:
+        return None
+    return RunFigure(middle / whole, shares.shift, shares.values, shares.n)
+
+
+def _host_dispatch(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
+    if source == UNPROFILED:
+        value, tokens = recording.issue_ns, _tokens_per_step(recording)
+        assert value is not None
+        found = sampler.of(recording.issue_samples.astype(np.float64))
+        if found is None:
+            return sampler.single(value / tokens)
+        return RunFigure(value / tokens, found.shift / tokens, found.values / tokens, found.n)
+    closed = recording.steps["closed"] > 0
+    host = recording.steps["host_dispatch_ns"].astype(np.float64)
+    return sampler.of(host[closed] / _tokens(recording)[closed])
+
+
+def _count(name: str) -> Callable[[Recording, str, Sampler], RunFigure | None]:
+    def figure(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
+        del source
+        return sampler.of(recording.steps[name].astype(np.float64) / _tokens(recording))
+
+    return figure
+
+
+_FIGURES: dict[str, Callable[[Recording, str, Sampler], RunFigure | None]] = {
+    "step_time": _step_time,
+    "tokens_per_s": _rate,
+    "idle": _idle,
+    "idle_share": _idle_share,
+    "busy": _busy,
+    "host_dispatch": _host_dispatch,
+    "kernels": _count("kernels"),
+    "launches": _count("launches"),
+    "copies": _count("copies"),
+    "memsets": _count("memsets"),
+}
+
+
+def shown_run(side: Sequence[Recording], source: str) -> int | None:
+    """Which run of a side has the median step time, of two middle ones the faster.
+
+    It is the one that `analyze` shows. None where a run has no step time.
+    """
+    steps = [run.unprofiled_ns if source == UNPROFILED else run.period_ns for run in side]
+    known = [step for step in steps if step is not None]
+    return median_place(known) if known and len(known) == len(steps) else None
+
+
+def side_figure(metric: Metric, runs: Sequence[RunFigure | None], shown: int | None) -> Figure:
+    """The figure of a side, with p5 and p95 over all steps of its runs.
+
+    What a step consists of is that of the run `shown`, so that it adds up. Everything else is the
+    median over runs, of two middle ones the better.
+    """
+    known = [run for run in runs if run is not None]
+    if not known or len(known) < len(runs):
+        return Figure(None)
+    values = np.concatenate([run.values for run in known])
+    over = spread(values)
+    ordered = sorted(run.value for run in known)
+    middle = ordered[len(ordered) // 2 if metric.better == HIGHER else (len(ordered) - 1) // 2]
+    one = runs[shown] if shown is not None and metric.id in OF_ONE_RUN else None
+    return Figure(
+        value=float(middle if one is None else one.value),
+        p5=over.p5,
+        p95=over.p95,
+        n=sum(run.n for run in known),
+        runs=tuple(run.value for run in known),
+    )

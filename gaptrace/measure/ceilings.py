@@ -1,0 +1,332 @@
+"""The two ceilings of decode, which binds, and what would change it.
+
+The launch ceiling is tokens over host dispatch time: no GPU, however fast, gets past it. The
+bandwidth ceiling is tokens times peak bandwidth over the bytes one step must read: no host,
+however fast, gets past it. Quantizing raises the second and leaves the first, so below some
+number of bits per weight (the hand-over) the launch ceiling binds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gaptrace import units
+from gaptrace.knowledge.devices import Device as KnownDevice
+from gaptrace.measure.gemm import Products
+from gaptrace.measure.options import Options
+from gaptrace.measure.stats import nearest_rank
+from gaptrace.measure.steps import Steps
+from gaptrace.reading.manifest import Manifest
+from gaptrace.trace import Trace
+
+NS = 1e9
+FROM_SHAPES = "shapes of matrix products"
+
+
+@dataclass(frozen=True)
+class StepBytes:
+    """Bytes one step must read: weights and KV cache, how many weights, and where it is known from.
+
+    `weights` is the number of weight values, needed for bits per weight; None where unknown.
+    """
+
+    weight_bytes: int | None
+    weights: float | None
+    weight_source: str | None
+    kv_bytes: int | None
+    kv_source: str
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Ceilings of one step in tokens per second; None where an ingredient is unknown.
+
+    host_dispatch_ns and its source: what the launch ceiling was computed from. binding: `launch`
+    or `bandwidth`, the smaller. distance: measured rate / binding ceiling. handover_bits: bits
+    per weight at which both are equal; above it the step is bandwidth-bound. bits: bits per
+    weight now. busy_share: share of the step for which the GPU is busy, unprofiled where known.
+    paced_by: see `pacing`; a ceiling can be the lower one and yet not be what the step waits for.
+    """
+
+    launch_tokens_per_s: float | None
+    bandwidth_tokens_per_s: float | None
+    binding: str | None
+    distance: float | None
+    handover_bits: float | None
+    bits: float | None
+    host_dispatch_ns: float | None
+    host_dispatch_source: str
+    step_bytes: StepBytes
+    peak_bandwidth: float | None
+    peak_source: str | None
+    busy_share: float | None = None
+    paced_by: str | None = None
+
+    @property
+    def pacing_words(self) -> str:
+        """What paces the step, where that is not the binding ceiling; else empty."""
+        share = self.busy_share
+        if share is None or (self.binding, self.paced_by) not in PACED_OTHERWISE:
+            return ""
+        if self.paced_by == "gpu":
+            return f"but the GPU's own work paces this step (busy {units.share(share, 1)})"
+        return f"but the host paces this step (GPU idle {units.share(1 - share, 1)})"
+
+
+# The binding ceiling is of the one, and the other is what the step waits for.
+PACERS = {"gpu": "GPU", "host": "host"}
+PACED_OTHERWISE = (("launch", "gpu"), ("bandwidth", "host"))
+# A GPU that idles for less than this share of the step has no room left for a faster host ...
+GPU_PACED_IDLE = 0.15
+# ... unless the host needs nearly as long as the GPU: two measured times this close are equal.
+ALIKE = 0.9
+
+
+def pacing(
+    busy_share: float | None, busy_ns: float | None, host_dispatch_ns: float | None
+) -> str | None:
+    """What the step waits for: `gpu`, `host`, or None where unknown or neither clearly.
+
+    `gpu`: it idles for less than 15 % of the step, and host dispatch is clearly below its busy
+    time. `host`: the GPU idles for longer, and host dispatch is at least its busy time.
+    """
+    if busy_share is None or busy_ns is None or host_dispatch_ns is None:
+        return None
+    if 1 - busy_share < GPU_PACED_IDLE:
+        return "gpu" if host_dispatch_ns < ALIKE * busy_ns else None
+    return "host" if host_dispatch_ns >= busy_ns else None
+
+
+def weights_from_shapes(trace: Trace, steps: Steps, products: Products) -> tuple[int, float] | None:
+    """Weight bytes and weight count of one step, from matrix product shapes; the median step.
+
+    Each call's weight operand counts once per call; a step that reads a weight twice reads it
+    twice. None where no shapes were recorded for any counted step.
+    """
+    rows = products.rows
+    if rows.size == 0 or not steps.counted.any():
+        return None
+    step = np.searchsorted(steps.host_start, trace.start[rows], side="right") - 1
+    inside = (step >= 0) & (trace.start[rows] < steps.host_end[np.maximum(step, 0)])
+    if not inside.any():
+        return None
+    per_step = np.bincount(step[inside], weights=products.bytes[inside], minlength=len(steps))
+    count = np.bincount(step[inside], weights=products.count[inside], minlength=len(steps))
+    chosen = np.sort(per_step[steps.counted])
+    if chosen.size == 0 or chosen[-1] == 0:
+        return None
+    middle = nearest_rank(chosen, 50)
+    index = int(np.flatnonzero(steps.counted & (per_step == middle))[0])
+    return int(per_step[index]), float(count[index])
+
+
+def step_bytes(
+    trace: Trace,
+    steps: Steps | None,
+    products: Products,
+    options: Options,
+    manifest: Manifest,
+) -> StepBytes:
+    """What one step must read: from the options, else the manifest, else the shapes."""
+    from_shapes = weights_from_shapes(trace, steps, products) if steps is not None else None
+    weights = from_shapes[1] if from_shapes else None
+    weight_bytes: int | None = None
+    source: str | None = None
+    if options.weight_bytes is not None:
+        weight_bytes, source = options.weight_bytes, "--weight-bytes"
+    elif manifest.weight_bytes is not None:
+        weight_bytes, source = manifest.weight_bytes, "run manifest"
+    elif from_shapes:
+        weight_bytes, source = from_shapes[0], FROM_SHAPES
+    if weight_bytes is not None and source != FROM_SHAPES:
+        if manifest.weight_bytes is not None and manifest.bits_per_weight:
+            weights = weight_bytes * 8 / manifest.bits_per_weight
+        elif weights is None:
+            weights = weight_bytes / 2  # 16 bits a weight, unless something says otherwise
+    if options.kv_bytes is not None:
+        return StepBytes(weight_bytes, weights, source, options.kv_bytes, "--kv-bytes")
+    if manifest.kv_bytes is not None:
+        return StepBytes(weight_bytes, weights, source, manifest.kv_bytes, "run manifest")
+    return StepBytes(weight_bytes, weights, source, None, "weights only")
+
+
+def ceilings(
+    *,
+    tokens: float,
+    host_dispatch_ns: float | None,
+    host_dispatch_source: str,
+    measured_tokens_per_s: float | None,
+    moved: StepBytes,
+    peak_bandwidth: float | None,
+    peak_source: str | None,
+    busy_share: float | None = None,
+    busy_ns: float | None = None,
+) -> Ceilings:
+    """Both ceilings of a step that makes `tokens` tokens, the hand-over, and what paces it."""
+    launch = tokens * NS / host_dispatch_ns if host_dispatch_ns else None
+    total = moved.weight_bytes + (moved.kv_bytes or 0) if moved.weight_bytes else None
+    bandwidth = tokens * peak_bandwidth / total if total and peak_bandwidth else None
+    binding = None
+    if launch is not None and bandwidth is not None:
+        binding = "launch" if launch < bandwidth else "bandwidth"
+    lowest = min((c for c in (launch, bandwidth) if c is not None), default=None)
+    handover = None
+    if host_dispatch_ns and peak_bandwidth and moved.weights:
+        room = host_dispatch_ns / NS * peak_bandwidth - (moved.kv_bytes or 0)
+        handover = max(room, 0.0) * 8 / moved.weights
+    bits = moved.weight_bytes * 8 / moved.weights if moved.weight_bytes and moved.weights else None
+    return Ceilings(
+        launch_tokens_per_s=launch,
+        bandwidth_tokens_per_s=bandwidth,
+        binding=binding,
+        distance=measured_tokens_per_s / lowest if measured_tokens_per_s and lowest else None,
+        handover_bits=handover,
+        bits=bits,
+        host_dispatch_ns=host_dispatch_ns,
+        host_dispatch_source=host_dispatch_source,
+        step_bytes=moved,
+        peak_bandwidth=peak_bandwidth,
+        peak_source=peak_source,
+        busy_share=busy_share,
+        paced_by=pacing(busy_share, busy_ns, host_dispatch_ns),
+    )
+
+
+def peak_bandwidth(
+    known: KnownDevice | None, options: Options, manifest: Manifest
+) -> tuple[float | None, str | None]:
+    """Peak bandwidth in bytes per second and its source: measured, else given, else datasheet."""
+    if manifest.copy_bandwidth is not None:
+        return manifest.copy_bandwidth, "measured copy"
+    if options.peak_bandwidth is not None:
+        return options.peak_bandwidth, "--peak-bandwidth"
+    if known is not None and known.bandwidth_bytes_per_s is not None:
+        doubt = ", doubtful" if known.doubtful else ""
+        return known.bandwidth_bytes_per_s, f"datasheet ({known.title}{doubt})"
+    return None, None
+
+
+# Identical work differs by more than this between two recordings.
+SAME_STEP = 0.01
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A step under one change: its time in ns, tokens per second, and the ceiling that then binds.
+
+    binding: `launch` or `bandwidth`, the smaller ceiling after the change; None where one of them
+    is unknown. paced_by: `gpu` or `host`, the slower of the two in the model after the change.
+    changes: whether the step becomes shorter or longer by 1 % or more.
+    """
+
+    id: str
+    title: str
+    step_ns: float
+    tokens_per_s: float
+    binding: str | None
+    paced_by: str
+    changes: bool
+
+    @property
+    def binds(self) -> str:
+        """What binds after the change, in words for a table's cell.
+
+        A ceiling that has moved says nothing where the step stays as it is, and the lower ceiling
+        is not what paces the step where the slower side is the other one.
+        """
+        if self.binding is None or not self.changes:
+            return units.MISSING if self.binding is None else "no change"
+        if (self.binding, self.paced_by) in PACED_OTHERWISE:
+            return f"{self.binding}, {PACERS[self.paced_by]} paces"
+        return self.binding
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """The simplest model that says where a change lands: the slower of host and GPU, plus a rest.
+
+    step = max(host, busy) + rest, with the rest taken from the measured step and kept: it is time
+    in which neither hides the other (waits, launch latency). All ns per step; gemm_ns is the part
+    of busy_ns that shrinks with the weights; bytes_ns is what reading the step's bytes takes at
+    peak bandwidth, of which weights_ns for the weights.
+    """
+
+    step_ns: float
+    host_ns: float
+    busy_ns: float
+    gemm_ns: float
+    tokens: float
+    kernels: float
+    bits: float | None = None
+    bytes_ns: float | None = None
+    weights_ns: float | None = None
+    replay_ns: float | None = None
+    node_ns: float | None = None
+
+    @property
+    def rest_ns(self) -> float:
+        """What the slower side does not explain."""
+        return max(self.step_ns - max(self.host_ns, self.busy_ns), 0.0)
+
+    def what_ifs(self) -> tuple[WhatIf, ...]:
+        """The step with 8- and 4-bit weights, a faster GPU, a faster host, and captured."""
+        result = []
+        for bits in (8, 4):
+            if self.bits is not None and self.bits > bits:
+                keep = bits / self.bits
+                result.append(
+                    self._changed(
+                        f"weights_{bits}",
+                        f"weights at {bits} bits",
+                        busy_ns=self.busy_ns - self.gemm_ns * (1 - keep),
+                        bytes_ns=self._bytes_with(keep),
+                    )
+                )
+        half = self.bytes_ns / 2 if self.bytes_ns is not None else None
+        result.append(
+            self._changed("gpu_x2", "a GPU twice as fast", busy_ns=self.busy_ns / 2, bytes_ns=half)
+        )
+        result.append(self._changed("host_x2", "a host twice as fast", host_ns=self.host_ns / 2))
+        if self.node_ns is not None and self.replay_ns is not None:
+            result.append(
+                self._changed(
+                    "captured",
+                    "captured into one graph",
+                    host_ns=self.replay_ns,
+                    busy_ns=self.busy_ns + self.kernels * self.node_ns,
+                    rest_ns=self.replay_ns,
+                )
+            )
+        return tuple(result)
+
+    def _bytes_with(self, keep: float) -> float | None:
+        if self.bytes_ns is None or self.weights_ns is None:
+            return None
+        return self.bytes_ns - self.weights_ns * (1 - keep)
+
+    def _changed(
+        self,
+        name: str,
+        title: str,
+        *,
+        host_ns: float | None = None,
+        busy_ns: float | None = None,
+        bytes_ns: float | None = None,
+        rest_ns: float | None = None,
+    ) -> WhatIf:
+        host = self.host_ns if host_ns is None else host_ns
+        busy = self.busy_ns if busy_ns is None else busy_ns
+        moved = self.bytes_ns if bytes_ns is None else bytes_ns
+        step = max(host, busy) + (self.rest_ns if rest_ns is None else rest_ns)
+        binding = None if moved is None else "launch" if host > moved else "bandwidth"
+        return WhatIf(
+            name,
+            title,
+            step,
+            self.tokens * NS / step if step else 0.0,
+            binding,
+            paced_by="host" if host > busy else "gpu",
+            changes=abs(step - self.step_ns) >= SAME_STEP * self.step_ns,
+        )

@@ -1,0 +1,183 @@
+"""The figures everybody quotes: medians over the counted steps, per step and per token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.hosttime import HOST_CLASSES
+from gaptrace.measure.quality import Quality
+from gaptrace.measure.stats import Spread, spread
+from gaptrace.measure.steps import Steps
+from gaptrace.reading.manifest import Manifest
+
+ABSENT = Spread(None, None, None, 0)
+STEP_METRICS = (
+    "period_ns",
+    "busy_ns",
+    "idle_ns",
+    "kernels",
+    "launches",
+    "copies",
+    "memsets",
+    "host_dispatch_ns",
+)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Tokens per second and the unprofiled truth where the run recorded it.
+
+    source: `unprofiled` or `as profiled`. dilation: profiled / unprofiled step time.
+    """
+
+    tokens_per_s: float | None = None
+    source: str = "as profiled"
+    profiled_tokens_per_s: float | None = None
+    dilation: float | None = None
+    unprofiled_step_ns: int | None = None
+    unprofiled_idle_ns: int | None = None
+    issue_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Medians over complete decode steps. Withheld and unknown figures are None.
+
+    count: decode steps found. complete: those with both windows complete that are counted.
+    steps: spread of each per-step metric. per_token: the same over tokens, as medians of per-step
+    ratios. host_time_ns, idle_by_cause_ns: medians per token, by class and by cause.
+    """
+
+    count: int = 0
+    complete: int = 0
+    tokens_per_step: float | None = None
+    tokens_source: str = ""
+    steps: dict[str, Spread] = field(default_factory=dict)
+    per_token: dict[str, Spread] = field(default_factory=dict)
+    host_time_ns: dict[str, float | None] = field(default_factory=dict)
+    idle_by_cause_ns: dict[str, float | None] = field(default_factory=dict)
+    kernels_per_graph_launch: float | None = None
+    captured_share: float | None = None
+    rate: Rate = field(default_factory=Rate)
+
+    @property
+    def idle_share(self) -> float | None:
+        """Median idle over median period of a step, as profiled."""
+        idle, period = self.steps["idle_ns"].median, self.steps["period_ns"].median
+        return idle / period if idle is not None and period else None
+
+    @property
+    def unprofiled_idle_share(self) -> float | None:
+        """Unprofiled idle over unprofiled step time."""
+        idle, step = self.rate.unprofiled_idle_ns, self.rate.unprofiled_step_ns
+        return idle / step if idle is not None and step else None
+
+    @property
+    def unprofiled_idle_per_token(self) -> float | None:
+        """Unprofiled idle per token in ns, at least 0."""
+        idle = self.rate.unprofiled_idle_ns
+        return None if idle is None else max(idle / (self.tokens_per_step or 1), 0.0)
+
+    @property
+    def unprofiled_late_per_token(self) -> float | None:
+        """The most unprofiled idle per token that a late host can have caused, in ns.
+
+        Unprofiled idle less the idle between graph nodes as profiled, which profiling does not
+        change; at least 0.
+        """
+        idle = self.unprofiled_idle_per_token
+        return None if idle is None else max(idle - (self.idle_by_cause_ns["graph_node"] or 0), 0.0)
+
+
+def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headline:
+    """The headline of a device's steps; every figure that `quality` withholds is None."""
+    if steps is None or not len(steps) or quality.withholds("steps"):
+        empty = dict.fromkeys(STEP_METRICS, ABSENT)
+        return Headline(
+            count=0 if steps is None else sum(p == "decode" for p in steps.phase),
+            steps=empty,
+            per_token=dict(empty),
+            host_time_ns=dict.fromkeys(HOST_CLASSES),
+            idle_by_cause_ns=dict.fromkeys(CAUSES),
+            rate=_rate(None, None, None, manifest),
+        )
+    counted = steps.counted
+    last_open = np.zeros(len(steps), np.bool_)
+    last_open[steps.open_index] = steps.open_index >= 0
+    clean = counted & ~steps.mixed
+    closed = counted & ~last_open
+    columns: dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], tuple[str, ...]]] = {
+        "period_ns": (steps.period_ns, counted, ()),
+        "busy_ns": (steps.busy_ns, clean, ("busy",)),
+        "idle_ns": (steps.idle_ns, clean, ("idle",)),
+        "kernels": (steps.kernels, counted, ("kernels",)),
+        "launches": (steps.launches, counted, ("launches",)),
+        "copies": (steps.copies, counted, ()),
+        "memsets": (steps.memsets, counted, ()),
+        "host_dispatch_ns": (steps.host_dispatch_ns, closed, ("host_dispatch", "host")),
+    }
+    per_step, per_token = {}, {}
+    for name, (values, chosen, names) in columns.items():
+        hidden = quality.withholds(*names)
+        per_step[name] = ABSENT if hidden else spread(values[chosen])
+        hidden = hidden or quality.withholds("per_token")
+        per_token[name] = ABSENT if hidden else spread(values[chosen] / steps.tokens[chosen])
+    hide_host = quality.withholds("per_token", "host")
+    hide_cause = quality.withholds("per_token", "causes", "idle")
+    graphs, kernels = int(steps.graph_launches[counted].sum()), int(steps.kernels[counted].sum())
+    inside = int(steps.kernels_in_graphs[counted].sum())
+    busy = per_step["busy_ns"].median
+    return Headline(
+        count=sum(phase == "decode" for phase in steps.phase),
+        complete=int(closed.sum()),
+        tokens_per_step=spread(steps.tokens[counted]).median,
+        tokens_source=steps.tokens_source,
+        steps=per_step,
+        per_token=per_token,
+        host_time_ns={
+            name: None if hide_host else _ratio(steps.host_ns[:, i], steps.tokens, closed)
+            for i, name in enumerate(HOST_CLASSES)
+        },
+        idle_by_cause_ns={
+            name: None if hide_cause else _ratio(steps.cause_ns[:, i], steps.tokens, clean)
+            for i, name in enumerate(CAUSES)
+        },
+        kernels_per_graph_launch=inside / graphs if graphs else None,
+        captured_share=inside / kernels if kernels else None,
+        rate=_rate(
+            None
+            if quality.withholds("rate", "per_token")
+            # The inverse of the median time per token, so that rate and step time agree.
+            else 1e9 / (per_token["period_ns"].median or np.inf),
+            per_step["period_ns"].median,
+            busy,
+            manifest,
+        ),
+    )
+
+
+def _ratio(
+    values: npt.NDArray[np.int64], tokens: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]
+) -> float | None:
+    return spread(values[chosen] / tokens[chosen]).median
+
+
+def _rate(
+    profiled: float | None, period: float | None, busy: float | None, manifest: Manifest
+) -> Rate:
+    step = manifest.step_ns
+    if step is None:
+        return Rate(tokens_per_s=profiled, profiled_tokens_per_s=profiled)
+    return Rate(
+        tokens_per_s=(manifest.tokens or 1) * 1e9 / step,
+        source="unprofiled",
+        profiled_tokens_per_s=profiled,
+        dilation=period / step if period else None,
+        unprofiled_step_ns=step,
+        unprofiled_idle_ns=None if busy is None else int(step - busy),
+        issue_ns=manifest.issue_ns,
+    )

@@ -1,0 +1,263 @@
+"""What ran on the GPU during decode: every kernel and copy by name, class, backend and origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gaptrace.knowledge.kernel_names import classify, is_split_k_reducer
+from gaptrace.measure.attribution import Origin, origins
+from gaptrace.measure.devices import Device
+from gaptrace.measure.gemm import Products, gemm_traffic
+from gaptrace.measure.links import Links, names_where
+from gaptrace.measure.stats import nearest_rank
+from gaptrace.measure.steps import Steps
+from gaptrace.measure.threads import Activity
+from gaptrace.trace import Cat, Ints, Trace
+
+Bools = npt.NDArray[np.bool_]
+# The peak is often a measured copy; a kernel that mostly reads runs up to a few percent above it.
+ABOVE_ROOF = 1.05
+REDUCER = "adds up the partial sums of a product; the product's operands are read by another kernel"
+SHARED = "several kernels share the bytes of one product"
+CACHED = (
+    "its shapes over its time exceed the peak bandwidth, so it did not read them all from memory"
+)
+OP_CLASSES = ("gemm", "attention", "communication", "pointwise", "copy", "other")
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One GPU op name over the counted steps.
+
+    per_token: how often per token. total_ns_per_token: summed durations per token. median_ns: of
+    one execution. share: of the summed durations of all GPU ops. op, module: what launched it most
+    often (empty for replays). bandwidth: bytes per second that a GEMM with recorded shapes reached
+    at the median, roofline_share: of the peak bandwidth; None where shapes or the peak are unknown.
+    roofline_note: why both are withheld although shapes are known, else empty. captured: executions
+    inside graph replays / all.
+    """
+
+    name: str
+    short: str
+    op_class: str
+    backend: str
+    per_token: float
+    total_ns_per_token: float
+    median_ns: int
+    share: float
+    op: str
+    module: str
+    captured: float
+    bandwidth: float | None = None
+    roofline_share: float | None = None
+    roofline_note: str = ""
+
+
+@dataclass(frozen=True)
+class LaunchingOp:
+    """GPU work by the CPU op that launched it, per token: ops, ns and share of all GPU op time.
+
+    The op is the innermost one around the launch call; `graph replay` and `no op` stand for work
+    that has none.
+    """
+
+    name: str
+    per_token: float
+    total_ns_per_token: float
+    share: float
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """Kernels of a run's counted steps, longest total first; the same time by class and by op.
+
+    busy_ns_by_class: summed durations per token by op class; where streams overlap their sum
+    exceeds busy time, and `overlap_ns` per token says by how much.
+    """
+
+    rows: tuple[KernelRow, ...]
+    busy_ns_by_class: dict[str, float]
+    overlap_ns: float
+    tokens: int
+    by_op: tuple[LaunchingOp, ...] = ()
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """Why some kernels have no share of the roofline, each reason once with its kernels."""
+        names: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            if row.roofline_note:
+                names.setdefault(row.roofline_note, {})[row.short] = None
+        return tuple(f"{', '.join(found)}: {note}" for note, found in names.items())
+
+
+def kernel_table(
+    trace: Trace,
+    device: Device,
+    steps: Steps,
+    threads: Mapping[int, Activity],
+    products: Products,
+    peak_bandwidth: float | None,
+) -> KernelTable:
+    """The kernels of the counted steps of a device."""
+    links = device.links
+    counted = steps.counted
+    inside = (steps.op_step >= 0) & counted[np.maximum(steps.op_step, 0)] if len(steps) else None
+    tokens = int(steps.tokens[counted].sum()) if len(steps) else 0
+    if inside is None or not inside.any() or tokens == 0:
+        return KernelTable((), dict.fromkeys(OP_CLASSES, 0.0), 0.0, tokens)
+    origin = origins(trace, links, threads)
+    moves = _moves(trace, links, gemm_traffic(trace, products, origin.op), origin.op)
+    dur = links.end - links.start
+    total = int(dur[inside].sum())
+    index = np.flatnonzero(inside)
+    names = trace.name[links.row[index]]
+    order = np.argsort(names, kind="stable")
+    index, names = index[order], names[order]
+    codes, first = np.unique(names, return_index=True)
+    bounds = np.append(first, names.size)
+    rows = [
+        _row(
+            trace,
+            device,
+            origin,
+            moves,
+            index[bounds[i] : bounds[i + 1]],
+            dur,
+            total,
+            tokens,
+            peak_bandwidth,
+        )
+        for i in range(codes.size)
+    ]
+    rows.sort(key=lambda row: (-row.total_ns_per_token, row.name))
+    by_class = dict.fromkeys(OP_CLASSES, 0.0)
+    for row in rows:
+        by_class[row.op_class] += row.total_ns_per_token
+    busy = int(steps.busy_ns[counted].sum())
+    return KernelTable(
+        tuple(rows),
+        by_class,
+        max(total - busy, 0) / tokens,
+        tokens,
+        _by_op(trace, device, origin, np.flatnonzero(inside), tokens),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """For every GPU op the bytes that it alone moves for its matrix product, else 0.
+
+    reducer, shared: where the product's bytes are known but are not this op's.
+    """
+
+    bytes: Ints
+    reducer: Bools
+    shared: Bools
+
+
+def _moves(trace: Trace, links: Links, traffic: Ints, op: Ints) -> _Moves:
+    """A product's bytes go to the one kernel that reads its operands."""
+    codes = trace.name[links.row]
+    known = (traffic > 0) & (links.cat == Cat.KERNEL)
+    known &= names_where(trace, codes, lambda name: classify(name).op_class == "gemm")
+    reducer = known & names_where(trace, codes, is_split_k_reducer)
+    alone = known & ~reducer
+    _, of, count = np.unique(op[alone], return_inverse=True, return_counts=True)
+    shared = np.zeros(codes.size, np.bool_)
+    shared[alone] = count[of] > 1
+    return _Moves(np.where(alone & ~shared, traffic, 0), reducer, shared)
+
+
+def _reached(
+    moves: _Moves, index: Ints, own: Ints, peak: float | None
+) -> tuple[float | None, float | None, str]:
+    """Bandwidth and share of the peak of one kernel name, and why they are withheld."""
+    moved = moves.bytes[index]
+    usable = (moved > 0) & (own > 0)
+    if not usable.any():
+        note = (
+            REDUCER if moves.reducer[index].any() else SHARED if moves.shared[index].any() else ""
+        )
+        return None, None, note
+    speed = float(nearest_rank(np.sort(moved[usable] / own[usable]), 50)) * 1e9
+    share = speed / peak if peak else None
+    if share is not None and share > ABOVE_ROOF:
+        return None, None, CACHED
+    return speed, share, ""
+
+
+def _by_op(
+    trace: Trace, device: Device, origin: Origin, index: Ints, tokens: int
+) -> tuple[LaunchingOp, ...]:
+    links = device.links
+    op = origin.op[index]
+    # Name codes of ops; two codes beyond the table for work that no op launched.
+    replay, none = len(trace.names), len(trace.names) + 1
+    code = np.where(op >= 0, trace.name[op], np.where(links.replayed[index], replay, none))
+    dur = (links.end - links.start)[index]
+    count = np.bincount(code, minlength=none + 1)
+    total = np.bincount(code, weights=dur, minlength=none + 1)
+    names = (*trace.names, "graph replay", "no op")
+    rows = [
+        LaunchingOp(names[c], count[c] / tokens, total[c] / tokens, total[c] / max(dur.sum(), 1))
+        for c in np.flatnonzero(count)
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.total_ns_per_token, row.name)))
+
+
+def _row(
+    trace: Trace,
+    device: Device,
+    origin: Origin,
+    moves: _Moves,
+    index: Ints,
+    dur: Ints,
+    total: int,
+    tokens: int,
+    peak: float | None,
+) -> KernelRow:
+    links = device.links
+    name = trace.name_of(int(links.row[index[0]]))
+    kind = classify(name)
+    copies = links.cat[index[0]] != Cat.KERNEL
+    own = dur[index]
+    speed, share, note = _reached(moves, index, own, peak)
+    return KernelRow(
+        name=name,
+        short=kind.short,
+        op_class="copy" if copies else kind.op_class,
+        backend=kind.backend,
+        per_token=index.size / tokens,
+        total_ns_per_token=int(own.sum()) / tokens,
+        median_ns=int(nearest_rank(np.sort(own), 50)),
+        share=int(own.sum()) / total if total else 0.0,
+        op=_most_common(trace, origin.op[index]),
+        module=_most_common(trace, origin.module[index]),
+        captured=float(links.replayed[index].mean()),
+        bandwidth=speed,
+        roofline_share=share,
+        roofline_note=note,
+    )
+
+
+def _most_common(trace: Trace, rows: Ints) -> str:
+    known = rows[rows >= 0]
+    if known.size == 0:
+        return ""
+    codes, counts = np.unique(trace.name[known], return_counts=True)
+    return trace.names[int(codes[np.argmax(counts)])]
+
+
+def ops_by_class(trace: Trace, device: Device) -> list[str]:
+    """Op class of every GPU op of the device, in file order."""
+    codes = trace.name[device.links.row]
+    kinds = {int(code): classify(trace.names[int(code)]).op_class for code in np.unique(codes)}
+    return [
+        kinds[int(code)] if cat == Cat.KERNEL else "copy"
+        for code, cat in zip(codes, device.links.cat, strict=True)
+    ]

@@ -1,0 +1,433 @@
+"""Can the trace be trusted? Each reason why not, and which figures it takes away.
+
+Reasons of level `note` are said and change nothing; `limited` ones weaken or withhold figures;
+`refused` ones mean that no number would be right. Raw device figures are never touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gaptrace import intervals as iv
+from gaptrace import units
+from gaptrace.knowledge import runtime_calls
+from gaptrace.measure.devices import Device
+from gaptrace.measure.gaps import CAUSES, HOST_CAUSES
+from gaptrace.measure.hosttime import HOST_CLASSES
+from gaptrace.measure.links import names_where, rank_codes, rows_named
+from gaptrace.measure.steps import Steps
+from gaptrace.reading.manifest import Manifest
+from gaptrace.trace import Cat, Trace
+
+NOTE, LIMITED, REFUSED = "note", "limited", "refused"
+
+# Everything that rests on steps.
+STEP_FIGURES = ("steps", "per_token", "rate", "ceilings", "capture", "compile")
+SKEW_SHARE, SKEW_LIMIT_NS = 0.01, 10_000
+ORPHAN_SHARE = 0.01
+PROFILER_SHARE = 0.05
+ZERO_TIME_SHARE = 0.10
+IMPLAUSIBLE_SHARE, IMPLAUSIBLE_NS = 0.5, 1_000_000_000
+FAR_AWAY_NS = 600 * 1_000_000_000
+BACKWARD = re.compile(r"autograd::engine::evaluate_function|\w+Backward\d*$")
+# Repairs of the loader after which single figures can still be right.
+HARMLESS_REPAIRS = frozenset(
+    {
+        "nan_values",
+        "trailing_comma",
+        "missing_comma",
+        "bad_utf8",
+        "control_characters",
+        "bad_backslash",
+        "log_lines",
+        "text_after_end",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing to know about a trace: a stable id, a sentence, how often, what it withholds."""
+
+    id: str
+    text: str
+    level: str = NOTE
+    count: int = 1
+    withheld: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The verdict `ok`, `limited` or `refused`, and every reason, the gravest first."""
+
+    reasons: tuple[Reason, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The gravest level among the reasons; notes alone leave a trace `ok`."""
+        levels = {reason.level for reason in self.reasons}
+        return REFUSED if REFUSED in levels else LIMITED if LIMITED in levels else "ok"
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Names of all figures that must not be shown."""
+        return frozenset(name for reason in self.reasons for name in reason.withheld)
+
+    def withholds(self, *names: str) -> bool:
+        """Whether any of the names is withheld."""
+        return bool(self.withheld.intersection(names))
+
+
+def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
+    """The quality of a trace as far as the figures of one device and its steps are concerned."""
+    manifest = Manifest(trace.run)
+    reasons = [*_of_file(trace), *_of_recorder(manifest)]
+    if device is None:
+        on_cpu = manifest.get("device", "type") == "cpu"
+        reasons.append(
+            Reason(
+                "no_gpu_ops",
+                "recorded on a CPU: of this recording only the unprofiled times count"
+                if on_cpu
+                else "no kernel, copy or memset was recorded: profile with ProfilerActivity.CUDA",
+                REFUSED,
+                withheld=STEP_FIGURES,
+            )
+        )
+    else:
+        reasons += _of_times(trace, device)
+        reasons += _of_links(trace, device, steps)
+    if device is not None and steps is not None:
+        reasons += _of_steps(steps)
+        reasons += _of_replays(trace, device, steps)
+    weight = {REFUSED: 0, LIMITED: 1, NOTE: 2}
+    return Quality(tuple(sorted(reasons, key=lambda reason: weight[reason.level])))
+
+
+def _of_file(trace: Trace) -> Iterator[Reason]:
+    for problem in trace.problems:
+        level = NOTE if problem.id in HARMLESS_REPAIRS else LIMITED
+        yield Reason(problem.id, problem.text, level, problem.count)
+    if trace.py.rows.size:
+        yield Reason(
+            "python_stacks",
+            "Python stacks were recorded, which slows the host further: idle is an upper bound",
+        )
+    ops = trace.names_of(Cat.CPU_OP)
+    backward = sum(BACKWARD.match(trace.names[int(code)]) is not None for code in ops)
+    if backward:
+        yield Reason(
+            "training",
+            "the steps run a backward pass: this is training, so read `tokens` as steps",
+            count=backward,
+        )
+    ranks = {lane.rank for lane in trace.lanes if lane.rank}
+    if len(ranks) > 1:
+        yield Reason(
+            "merged_ranks",
+            f"the file holds {len(ranks)} ranks; step figures are those of one device",
+            count=len(ranks),
+        )
+
+
+def _of_recorder(manifest: Manifest) -> Iterator[Reason]:
+    """What `collect` noted while it recorded: drifting steps, what it switched off or skipped."""
+    notes = manifest.get("notes")
+    for note in notes if isinstance(notes, list) else ():
+        yield Reason("recorder", str(note))
+
+
+def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
+    links = device.links
+    if len(trace) > 20:
+        at_zero = int((trace.start == 0).sum())
+        if at_zero > ZERO_TIME_SHARE * len(trace):
+            yield Reason(
+                "times_at_zero",
+                f"{units.count(at_zero)} of {units.count(len(trace))} events start at the same "
+                "first instant: their times were lost",
+                REFUSED,
+                at_zero,
+                STEP_FIGURES,
+            )
+    dur = links.end - links.start
+    zero = int((dur == 0).sum())
+    if zero:
+        yield Reason("zero_length_ops", "GPU ops of zero length, kept as ops", count=zero)
+    longest = int(dur.max(initial=0))
+    if longest > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.span_ns):
+        yield Reason(
+            "implausible_duration",
+            f"one GPU op lasts {units.time(longest)}, "
+            f"{units.share(longest, device.span_ns)} of the recording",
+            LIMITED,
+            int((dur > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.span_ns)).sum()),
+        )
+    host = trace.rows_of(Cat.RUNTIME, Cat.CPU_OP)
+    if host.size:
+        lo = int(trace.start[host].min()) - FAR_AWAY_NS
+        hi = int((trace.start[host] + trace.dur[host]).max()) + FAR_AWAY_NS
+        far = int(((links.start > hi) | (links.end < lo)).sum())
+        if far:
+            yield Reason(
+                "far_away",
+                "GPU ops lie more than ten minutes from every host event: clocks differ",
+                REFUSED if far > 0.5 * links.row.size else LIMITED,
+                far,
+                STEP_FIGURES if far > 0.5 * links.row.size else ("idle", "causes", "rate"),
+            )
+    overlaps = _stream_overlaps(trace, device)
+    if overlaps:
+        yield Reason(
+            "stream_overlap",
+            "GPU ops overlap an earlier one on their own stream (programmatic dependent launch, "
+            "or times that run into the next op); busy time is their union",
+            count=overlaps,
+        )
+    if device.starts_before_launch:
+        grave = (
+            device.starts_before_launch > SKEW_SHARE * device.gpu_ops
+            or device.largest_skew_ns > SKEW_LIMIT_NS
+        )
+        yield Reason(
+            "starts_before_launch",
+            f"GPU ops start before their launch call, by up to "
+            f"{units.time(device.largest_skew_ns)}: the clocks of host and device differ",
+            LIMITED if grave else NOTE,
+            device.starts_before_launch,
+            ("causes",) if grave else (),
+        )
+
+
+def _stream_overlaps(trace: Trace, device: Device) -> int:
+    index = np.searchsorted(trace.gpu.rows, device.links.row)
+    stream = trace.gpu.stream[index]
+    order = np.lexsort((device.links.start, stream))
+    stream, start, end = stream[order], device.links.start[order], device.links.end[order]
+    if start.size < 2:
+        return 0
+    return int(((stream[1:] == stream[:-1]) & (start[1:] < end[:-1])).sum())
+
+
+def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Reason]:
+    links = device.links
+    calls = trace.rows_of(Cat.RUNTIME)
+    if calls.size == 0:
+        yield Reason(
+            "no_runtime_calls",
+            "no runtime or driver call was recorded: launches and causes cannot be known",
+            LIMITED,
+            withheld=("launches", "causes", "host", "host_dispatch"),
+        )
+        return
+    if device.orphans:
+        # Work in flight when recording began has no launch call; only steps' own orphans weigh.
+        lost, ops = device.orphans, device.gpu_ops
+        if steps is not None and steps.counted.any():
+            counted = steps.counted
+            lost = int(steps.orphans[counted].sum())
+            ops = int((steps.kernels + steps.copies + steps.memsets)[counted].sum())
+        grave = lost > ORPHAN_SHARE * ops
+        yield Reason(
+            "orphans",
+            "GPU ops have no launch call in the trace; they count as busy time",
+            LIMITED if grave else NOTE,
+            device.orphans,
+            ("launches", "host_dispatch") if grave else (),
+        )
+    owners = links.calls
+    strange = owners[~names_where(trace, trace.name[owners], runtime_calls.is_launch_family)]
+    if strange.size:
+        names = Counter(trace.name_of(int(row)) for row in strange)
+        yield Reason(
+            "unknown_launch_calls",
+            "calls of no known launch family own GPU ops: "
+            + ", ".join(name for name, _ in names.most_common(5)),
+            count=int(strange.size),
+        )
+    reused = _reused_ids(trace)
+    if reused:
+        yield Reason(
+            "ids_reused",
+            "correlation ids occur on more than one runtime call; the first call is the launch",
+            count=reused,
+        )
+    plain = ~links.replayed & links.launched
+    owner = np.sort(links.launch[plain], kind="stable")
+    shared = iv.distinct(owner[1:][owner[1:] == owner[:-1]])
+    if shared.size:
+        yield Reason(
+            "shared_launch",
+            "launch calls that replay no graph own several GPU ops",
+            count=int(shared.size),
+        )
+    causes = device.idle_by_cause_ns
+    late = sum(causes[name] for name in HOST_CAUSES)
+    if late and trace.rows_of(Cat.CPU_OP).size == 0:
+        yield Reason(
+            "no_cpu_ops",
+            "no CPU op was recorded, so op dispatch is counted as Python",
+            LIMITED,
+        )
+    if causes["profiler"]:
+        yield Reason(
+            "profiler_in_gaps",
+            f"the profiler's own work covers {units.time(causes['profiler'])} of idle time",
+            count=int((device.gaps.cause_ns[:, CAUSES.index("profiler")] > 0).sum()),
+        )
+
+
+def _reused_ids(trace: Trace) -> int:
+    calls = rows_named(trace, runtime_calls.is_launch_family, Cat.RUNTIME)
+    calls = calls[trace.corr[calls] != 0]
+    corr, rank = trace.corr[calls], rank_codes(trace)[trace.lane[calls]]
+    order = np.lexsort((corr, rank))
+    corr, rank = corr[order], rank[order]
+    return int(((corr[1:] == corr[:-1]) & (rank[1:] == rank[:-1])).sum())
+
+
+def _of_steps(steps: Steps) -> Iterator[Reason]:
+    if steps.rule == "whole trace":
+        yield Reason(
+            "no_steps",
+            "no step marks and no repeating sequence were found, so the whole trace is one "
+            "window; name the marks with --step",
+            LIMITED,
+            withheld=("per_token", "rate", "ceilings"),
+        )
+        return
+    others = Counter(phase for phase in steps.phase if phase != "decode")
+    if others:
+        text = ", ".join(f"{count} {phase}" for phase, count in sorted(others.items()))
+        yield Reason(
+            "other_phases", f"left out of decode figures: {text}", count=sum(others.values())
+        )
+    decode = [i for i, phase in enumerate(steps.phase) if phase == "decode"]
+    if not decode:
+        yield Reason(
+            "no_decode_steps",
+            "every step is prefill, mixed, draft or idle: there is nothing to say about decode",
+            LIMITED,
+            withheld=STEP_FIGURES,
+        )
+        return
+    why = Counter(steps.excluded)
+    if why["no GPU ops"]:
+        yield Reason(
+            "steps_without_gpu_ops",
+            "steps launched no GPU op that was recorded; their time falls into the step before",
+            LIMITED,
+            why["no GPU ops"],
+            STEP_FIGURES if why["no GPU ops"] > 0.5 * len(decode) else (),
+        )
+    if why["profiler overhead"]:
+        yield Reason("first_step", "the profiler was starting up in the first step: left out")
+    compiling = int(sum(bool(steps.compiles[i]) for i in decode))
+    if compiling:
+        most = compiling > 0.5 * len(decode)
+        yield Reason(
+            "recompiling" if most else "compile_in_steps",
+            "recompiling every step: most steps contain compile work, so none is steady state"
+            if most
+            else "steps with compile work are not steady state: left out",
+            LIMITED if most else NOTE,
+            compiling,
+        )
+    mixed = int((steps.mixed & steps.counted).sum())
+    if mixed:
+        all_mixed = mixed == int(steps.counted.sum())
+        yield Reason(
+            "interleaved_steps",
+            "over 1 % of the busy time in these steps' windows belongs to other steps: their "
+            "busy and idle time is withheld",
+            LIMITED,
+            mixed,
+            ("busy", "idle", "causes") if all_mixed else (),
+        )
+    complete = sum(1 for i in decode if not steps.excluded[i] and i < steps.open_index)
+    if complete == 0:
+        yield Reason(
+            "open_step",
+            "no complete step: the last one is shown, ending with its last op",
+            LIMITED,
+            withheld=("host_dispatch",),
+        )
+    elif complete < 5:
+        yield Reason("few_steps", f"only {complete} complete steps: medians are weak")
+    counted = steps.counted
+    profiler = int(steps.host_ns[counted, HOST_CLASSES.index("profiler")].sum())
+    window = int(steps.host_window_ns[counted].sum())
+    if profiler > PROFILER_SHARE * window:
+        yield Reason(
+            "profiler_in_steps",
+            f"the profiler's own work takes {units.share(profiler, window)} of the host's time in "
+            "these steps: what the host needs by itself is not known",
+            LIMITED,
+            withheld=("host_dispatch",),
+        )
+    if steps.tokens_source == "assumed 1":
+        yield Reason(
+            "tokens_assumed",
+            "tokens per step are not recorded: one token is assumed (--tokens-per-step)",
+        )
+
+
+def _of_replays(trace: Trace, device: Device, steps: Steps) -> Iterator[Reason]:
+    """Replays of one graph must record the same ops in every step.
+
+    The graph at one place of the step is known by what most steps replay there; a replay that
+    recorded only some of those ops has lost the others. Steps that replay another graph at that
+    place (other ops, not fewer) say nothing.
+    """
+    links = device.links
+    counted = np.flatnonzero(steps.counted & (steps.graph_launches > 0))
+    if counted.size < 2:
+        return
+    index = np.flatnonzero(links.replayed)
+    index = index[np.argsort(links.launch[index], kind="stable")]
+    launch, first = np.unique(links.launch[index], return_index=True)
+    bounds = np.append(first, index.size)
+    in_time = np.lexsort((launch, trace.start[launch]))
+    replays: dict[int, list[Counter[int]]] = {int(step): [] for step in counted}
+    for i in in_time:
+        step = int(steps.op_step[index[bounds[i]]])
+        if step in replays:
+            codes = trace.name[links.row[index[bounds[i] : bounds[i + 1]]]]
+            replays[step].append(Counter(codes.tolist()))
+    by_count: dict[int, list[list[Counter[int]]]] = {}
+    for found in replays.values():
+        by_count.setdefault(len(found), []).append(found)
+    differing = 0
+    for group in by_count.values():
+        for place in zip(*group, strict=True):
+            kinds = Counter(tuple(sorted(names.items())) for names in place)
+            usual, times = kinds.most_common(1)[0]
+            if 2 * times > len(place):
+                whole = Counter(dict(usual))
+                differing += sum(n != whole and (n <= whole or whole <= n) for n in place)
+    if differing:
+        yield Reason(
+            "replays_differ",
+            "replays of one graph recorded different numbers of GPU ops: some were lost, and "
+            "idle time may be an artefact",
+            LIMITED,
+            differing,
+            ("kernels", "busy", "idle", "causes"),
+        )
+
+
+_RANK_IN_NAME = re.compile(r"(?:rank|TP-?)[-_]?(\d+)", re.IGNORECASE)
+
+
+def rank_of(trace: Trace) -> tuple[int, str]:
+    """The rank of the process and where it is known from: `distributedInfo`, file name, default."""
+    info = trace.metadata.get("distributedInfo")
+    if isinstance(info, dict) and isinstance(info.get("rank"), int):
+        return info["rank"], "distributedInfo"
+    found = _RANK_IN_NAME.search(trace.source.path.rsplit("/", 1)[-1])
+    return (int(found[1]), "file name") if found else (0, "default")

@@ -1,0 +1,10 @@
+"""What compiling and capturing would buy, predicted from a trace, and scored where they were done.
+
+`predict(analysis)` for one recording, `predict_run(run)` for a run folder. How each figure is
+found, and how often it was right: README.md in this folder.
+"""
+
+from gaptrace.predict.predict import PredictOptions, predict, predict_run
+from gaptrace.predict.result import Prediction
+
+__all__ = ["PredictOptions", "Prediction", "predict", "predict_run"]

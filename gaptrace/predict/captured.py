@@ -1,0 +1,78 @@
+"""The step time if this step, eager or compiled, were replayed from a CUDA graph."""
+
+from __future__ import annotations
+
+from gaptrace import units
+from gaptrace.measure.result import Analysis
+from gaptrace.predict.constants import GraphModel
+from gaptrace.predict.nodes import Nodes
+from gaptrace.predict.result import CapturedStep, PairCost
+
+# From this share of kernels inside replays on, the step counts as captured.
+CAPTURED = 0.5
+
+
+def is_captured(analysis: Analysis) -> bool:
+    """Whether most kernels of the steps come from graph replays."""
+    return (analysis.headline.captured_share or 0.0) > CAPTURED
+
+
+def captured_step(
+    analysis: Analysis, nodes: Nodes | None, model: GraphModel
+) -> CapturedStep | None:
+    """The captured step with its parts; None where busy time or steps are not known.
+
+    Of a recording that is captured already only what is left is predicted: one replay in place of
+    several, and what runs outside of them.
+    """
+    if nodes is None:
+        return None
+    if is_captured(analysis) and nodes.replays == 1 and not nodes.outside:
+        return _done(nodes, model, "already captured: one replay, nothing outside it")
+    busy = float(nodes.busy_ns)
+    gaps = model.gaps_ns(nodes.pairs, len(nodes))
+    extra = 0.0 if is_captured(analysis) else model.memset_extra(nodes.memset_ns)
+    step = model.step(busy, nodes.pairs, len(nodes), 1, extra)
+    note = ""
+    if is_captured(analysis):
+        now = _now(analysis)
+        if now is not None and now <= step.ns:
+            return _done(nodes, model, f"already captured: {_outside(nodes)}; nothing left to win")
+        note = f"already captured: {_outside(nodes)}; predicted is one replay of all of it"
+    pairs = [
+        PairCost(f"{a} > {b}", count, count * model.gap(a, b))
+        for (a, b), count in nodes.pairs.items()
+    ]
+    return CapturedStep(
+        already=is_captured(analysis),
+        step=step,
+        busy_ns=busy,
+        gaps_ns=gaps,
+        replay_ns=model.replay_ns,
+        memset_ns=extra,
+        nodes=len(nodes),
+        kernels=nodes.kernels,
+        launches=1 + nodes.across,
+        pairs=tuple(sorted(pairs, key=lambda item: (-item.ns, item.pair))),
+        source=model.source,
+        note=note,
+    )
+
+
+def _outside(nodes: Nodes) -> str:
+    replays = "1 replay" if nodes.replays == 1 else f"{units.count(nodes.replays)} replays"
+    return f"{replays} per step, {units.count(nodes.outside)} GPU ops outside"
+
+
+def _now(analysis: Analysis) -> float | None:
+    found = analysis.headline.rate.unprofiled_step_ns
+    return found if found is not None else analysis.headline.steps["period_ns"].median
+
+
+def _done(nodes: Nodes, model: GraphModel, note: str) -> CapturedStep:
+    return CapturedStep(
+        already=True, step=None, busy_ns=float(nodes.busy_ns), gaps_ns=0.0, replay_ns=0.0,
+        memset_ns=0.0, nodes=len(nodes), kernels=nodes.kernels,
+        launches=nodes.replays + nodes.outside, pairs=(),
+        source=model.source, note=note,
+    )  # fmt: skip

@@ -1,0 +1,275 @@
+"""Analysis in, Prediction out: the one place that knows the order of a prediction's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gaptrace.errors import GaptraceError
+from gaptrace.measure import fusion_model as fm
+from gaptrace.measure.result import Analysis
+from gaptrace.predict.captured import captured_step, is_captured
+from gaptrace.predict.compiled import Host, compiled_step
+from gaptrace.predict.constants import GraphModel, Replayed, graph_model
+from gaptrace.predict.nodes import Nodes, step_nodes
+from gaptrace.predict.pieces import measured_pieces
+from gaptrace.predict.readiness import readiness
+from gaptrace.predict.realised import realised
+from gaptrace.predict.result import (
+    CapturedStep,
+    Cell,
+    CompiledStep,
+    Prediction,
+    Realised,
+    Savings,
+    StackedCache,
+    Subject,
+)
+from gaptrace.predict.saved import saved_answer
+from gaptrace.predict.savings import exact_savings
+from gaptrace.predict.score import score
+from gaptrace.predict.shapes import estimated, estimated_savings
+from gaptrace.predict.square import is_compiled, mode_of, square
+from gaptrace.predict.stacked import stacked_caches
+from gaptrace.predict.stacked_shapes import as_caches
+from gaptrace.reading.manifest import Manifest
+from gaptrace.runs.run import RunAnalysis, step_ns
+
+Answer = Mapping[str, Any]
+# Busy below this share of the step: the host sets the pace, and the step takes what it takes.
+LAUNCH_BOUND = 0.5
+# Modes whose replays are cut into pieces or hold other kernels: no measure for one whole graph.
+OTHERWISE_CAPTURED = frozenset({"piecewise", "reduce-overhead", "max-autotune"})
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """batches: numbers of sequences per step for which savings are given besides the recorded."""
+
+    batches: tuple[int, ...] = (256,)
+
+
+@dataclass(frozen=True, eq=False)
+class _Peers:
+    """Other recordings of the same program: by mode, why modes failed, captured manifests."""
+
+    measured: Mapping[str, Analysis] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    captured: tuple[Manifest, ...] = ()
+
+
+def predict(
+    analysis: Analysis,
+    options: PredictOptions | None = None,
+    *,
+    answer: Answer | None = None,
+    others: Sequence[Analysis] = (),
+) -> Prediction:
+    """What compiling and capturing this recording's step would buy.
+
+    answer: a `gaptrace.inductor/1` object for it; without one the answer saved beside the
+    recording is used, else the compiled step is estimated from shapes. others: recordings of the
+    same program in other modes, to score against.
+    """
+    measured = {mode_of(other): other for other in others}
+    measured[mode_of(analysis)] = analysis
+    answer = answer if answer is not None else saved_answer(analysis.manifest)
+    return _predict(analysis, options or PredictOptions(), answer, _Peers(measured))
+
+
+def predict_run(
+    run: RunAnalysis, options: PredictOptions | None = None, *, answer: Answer | None = None
+) -> Prediction:
+    """The prediction from a run's eager recording, scored against its other modes.
+
+    Raises:
+        GaptraceError: no mode of the run has a recording.
+    """
+    measured = {mode: a for mode in run.modes if (a := run.representative(mode)) is not None}
+    base = next(
+        (measured[m] for m in ("eager", "compiled", "as-is", *measured) if m in measured), None
+    )
+    if base is None:
+        raise GaptraceError(f"{run.path} holds no recording", "record the run again")
+    failed = {
+        cell.mode: cell.reason for cell in run.cells if cell.reason and cell.mode not in measured
+    }
+    captured = tuple(c.manifest for c in run.cells if c.mode in ("graph", "compiled-graph"))
+    if answer is None:
+        saved = (saved_answer(a.manifest) for a in run.repeats("eager"))
+        answer = next((found for found in saved if found is not None), None)
+    if mode_of(base) not in measured:
+        measured[mode_of(base)] = base
+    return _predict(base, options or PredictOptions(), answer, _Peers(measured, failed, captured))
+
+
+def _predict(
+    analysis: Analysis, options: PredictOptions, answer: Answer | None, peers: _Peers
+) -> Prediction:
+    nodes = step_nodes(analysis)
+    mode = mode_of(analysis)
+    notes = [f"trace {r.level}: {r.text}" for r in analysis.quality.reasons if r.level != "note"]
+    withheld = analysis.quality.withholds("capture", "steps", "busy")
+    model = _model(analysis, peers, "compiled-graph" if mode == "compiled" else "graph")
+    compiled_model = _model(analysis, peers, "compiled-graph")
+    captured = None if withheld else captured_step(analysis, nodes, model)
+    compiled, savings, stacked = _compiled(analysis, nodes, options, answer, compiled_model, mode)
+    doubts = compiled.doubts if compiled is not None else ()
+    found = readiness(analysis, nodes, model, peers.captured, doubts)
+    pair = _pair(peers, answer)
+    second = _captured_compiled(peers, compiled_model)
+    cells = _square(analysis, peers, captured, compiled, second, mode)
+    return Prediction(
+        subject=_subject(analysis, mode),
+        captured=captured,
+        readiness=found,
+        compiled=compiled,
+        savings=savings,
+        stacked=stacked,
+        square=cells,
+        realised=pair,
+        score=score(peers.measured, captured if mode == "eager" else None, second, compiled, pair),
+        notes=tuple(notes),
+        measured_pieces=measured_pieces(
+            peers.measured.get("piecewise"), peers.measured.get("compiled-graph")
+        ),
+    )
+
+
+def _model(analysis: Analysis, peers: _Peers, target: str) -> GraphModel:
+    """Graph costs for a target mode, never from the very mode that is to be predicted."""
+    twins = {"graph": "eager", "compiled-graph": "compiled"}
+    replays = [
+        Replayed(a, peers.measured.get(twins.get(mode, "")))
+        for mode, a in peers.measured.items()
+        if mode != target and mode not in OTHERWISE_CAPTURED and is_captured(a)
+    ]
+    empty = analysis.manifest.integer("device", "empty_launch", "graph_node_ns")
+    return graph_model(analysis.source.gpu, replays, empty)
+
+
+def host_of(analysis: Analysis) -> Host:
+    """Host time per launch of the recorded step: unprofiled issue time where the run has it."""
+    launches = analysis.headline.steps["launches"].median
+    rate = analysis.headline.rate
+    if not launches or is_captured(analysis):
+        return Host(None, "")
+    if rate.issue_ns is not None:
+        return Host(rate.issue_ns / launches, "unprofiled issue time")
+    dispatch = analysis.headline.steps["host_dispatch_ns"].median
+    if dispatch is None:
+        return _host_from_period(analysis, launches)
+    if rate.dilation and rate.dilation > 1:
+        return Host(dispatch / rate.dilation / launches, "host dispatch over the dilation")
+    return Host(dispatch / launches, "host dispatch as profiled", profiled=True)
+
+
+def _host_from_period(analysis: Analysis, launches: float) -> Host:
+    """Where host dispatch is withheld: the step itself, if the GPU idles for most of it."""
+    head = analysis.headline
+    period, busy = head.steps["period_ns"].median, head.steps["busy_ns"].median
+    if head.rate.unprofiled_step_ns is not None:
+        period = head.rate.unprofiled_step_ns
+    if period is None or busy is None or busy > LAUNCH_BOUND * period:
+        return Host(None, "")
+    profiled = head.rate.unprofiled_step_ns is None
+    return Host(period / launches, "step time of a step that waits for the host", profiled)
+
+
+def _compiled(
+    analysis: Analysis,
+    nodes: Nodes | None,
+    options: PredictOptions,
+    answer: Answer | None,
+    model: GraphModel,
+    mode: str,
+) -> tuple[CompiledStep | None, Savings | None, tuple[StackedCache, ...]]:
+    if mode.startswith("compiled") or is_compiled(analysis):
+        done = CompiledStep(
+            already=True, exact=True, source="the recording", note="already compiled"
+        )
+        return done, None, ()
+    if analysis.quality.withholds("compile", "steps") or nodes is None:
+        return None, None, ()
+    host = host_of(analysis)
+    peak = analysis.ceilings.peak_bandwidth or float("inf")
+    batch = _batch(analysis)
+    if answer is None:
+        guess = estimated(analysis, nodes, host, model)
+        if guess is None:
+            return None, None, ()
+        step, fusion, stacked = guess
+        saved = None
+        if fusion.shaped:
+            saved = estimated_savings(fusion.groups, peak, batch, options.batches)
+        return step, saved, as_caches(stacked)
+    busy = analysis.headline.steps["busy_ns"].median
+    step = compiled_step(answer, host, model)
+    if step.already:
+        return step, None, ()
+    return (
+        step,
+        exact_savings(answer, peak, batch, options.batches),
+        stacked_caches(answer, step, busy),
+    )
+
+
+def _batch(analysis: Analysis) -> int:
+    batch = analysis.manifest.integer("step", "batch")
+    return max(batch or int(analysis.headline.tokens_per_step or 1), 1)
+
+
+def _pair(peers: _Peers, answer: Answer | None) -> Realised | None:
+    """The realised side: plain launches where both were recorded so, else both captured."""
+    predicted = []
+    if answer is not None:
+        predicted = [(str(k["name"]), fm.generated_ns(k)) for k in answer["kernels"]["generated"]]
+    for before, after in (("eager", "compiled"), ("graph", "compiled-graph")):
+        if before in peers.measured and after in peers.measured:
+            left, right = peers.measured[before], peers.measured[after]
+            if left.device is None or right.device is None:
+                continue
+            found = realised(left, right, predicted)
+            if found is not None:
+                return found
+    return None
+
+
+def _captured_compiled(peers: _Peers, model: GraphModel) -> CapturedStep | None:
+    compiled = peers.measured.get("compiled")
+    if compiled is None or compiled.quality.withholds("capture", "busy"):
+        return None
+    return captured_step(compiled, step_nodes(compiled), model)
+
+
+def _square(
+    analysis: Analysis,
+    peers: _Peers,
+    captured: CapturedStep | None,
+    compiled: CompiledStep | None,
+    second: CapturedStep | None,
+    mode: str,
+) -> dict[str, Cell]:
+    tokens = analysis.headline.tokens_per_step or 1
+    cells = square(peers.measured, peers.failed, tokens, captured, compiled, mode)
+    if second is not None and mode != "compiled":
+        # The compiled step was recorded, so its captured step need not be guessed from eager.
+        own = square(peers.measured, peers.failed, tokens, second, None, "compiled")
+        cells["compiled-graph"] = own["compiled-graph"]
+    return cells
+
+
+def _subject(analysis: Analysis, mode: str) -> Subject:
+    head = analysis.headline
+    return Subject(
+        path=analysis.source.path,
+        gpu=analysis.source.gpu,
+        mode=mode,
+        tokens_per_step=head.tokens_per_step or 1,
+        step_ns=step_ns(analysis),
+        step_source=head.rate.source,
+        busy_ns=head.steps["busy_ns"].median if head.steps else None,
+        kernels=head.steps["kernels"].median if head.steps else None,
+        launches=head.steps["launches"].median if head.steps else None,
+    )

@@ -1,0 +1,94 @@
+"""What compiling did, from a measured pair: removed kernels and launches, busy and idle apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gaptrace.compare.match import match_kernels
+from gaptrace.compare.op_names import ops_of_compiled
+from gaptrace.compare.recording import CLASS_COLUMNS, record
+from gaptrace.compare.result import KernelGroup
+from gaptrace.measure.kernels import OP_CLASSES
+from gaptrace.measure.result import Analysis
+from gaptrace.measure.stats import spread
+from gaptrace.predict.result import Realised, RealisedGroup
+
+# A group that got slower by this many ns per token is a loss worth a line.
+LOSS_NS = 500
+# Predicted and realised groups stand for each other when this share of their ops agrees.
+ALIKE = 0.5
+Predicted = Sequence[tuple[str, float]]
+
+
+def realised(eager: Analysis, compiled: Analysis, predicted: Predicted = ()) -> Realised | None:
+    """What the compiled recording has less or more than the eager one; None without steps.
+
+    predicted: name and ns of every generated kernel that was predicted, matched by fused ops.
+    """
+    left, right = record(eager), record(compiled)
+    a, b = eager.headline, compiled.headline
+    values = [
+        (a.steps[name].median, b.steps[name].median) for name in ("kernels", "launches", "busy_ns")
+    ]
+    if any(x is None or y is None for x, y in values):
+        return None
+    idle = (a.rate.unprofiled_idle_ns, b.rate.unprofiled_idle_ns)
+    source = "unprofiled"
+    if idle[0] is None or idle[1] is None:
+        idle = (_whole(a.steps["idle_ns"].median), _whole(b.steps["idle_ns"].median))
+        source = "as profiled"
+    if idle[0] is None or idle[1] is None:
+        return None
+    (k0, k1), (l0, l1), (busy0, busy1) = values
+    found = match_kernels([left], [right])
+    groups = tuple(_group(group, predicted) for group in found.groups)
+    return Realised(
+        kernels_removed=float(k0 or 0) - float(k1 or 0),
+        launches_removed=float(l0 or 0) - float(l1 or 0),
+        idle_removed_ns=float(idle[0] - idle[1]),
+        idle_source=source,
+        busy_change_ns=float(busy1 or 0) - float(busy0 or 0),
+        busy_by_class={
+            name: float(spread(right.steps[column]).median or 0)
+            - float(spread(left.steps[column]).median or 0)
+            for name, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
+        },
+        groups=groups,
+        losses=tuple(
+            sorted((g for g in groups if g.delta_ns >= LOSS_NS), key=lambda g: -g.delta_ns)
+        ),
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _group(group: KernelGroup, predicted: Predicted) -> RealisedGroup:
+    names = [member.name for member in group.candidate]
+    return RealisedGroup(
+        title=group.title,
+        op_class=group.op_class,
+        eager_kernels=sum(m.per_token for m in group.baseline),
+        eager_ns=sum(m.ns_per_token for m in group.baseline),
+        compiled_kernels=sum(m.per_token for m in group.candidate),
+        compiled_ns=sum(m.ns_per_token for m in group.candidate),
+        predicted=_alike(names, predicted),
+    )
+
+
+def _alike(names: Sequence[str], predicted: Predicted) -> tuple[float, float] | None:
+    """Number and ns of the predicted kernels whose ops are most like those of the names."""
+    ops = {op for name in names for op in ops_of_compiled(name)}
+    if not ops:
+        return None
+    scored = [(_overlap(ops, set(ops_of_compiled(f"{name}_0"))), ns) for name, ns in predicted]
+    best = max((score for score, _ in scored), default=0.0)
+    if best < ALIKE:
+        return None
+    chosen = [ns for score, ns in scored if score == best]
+    return float(len(chosen)), sum(chosen)
+
+
+def _overlap(a: set[str], b: set[str]) -> float:
+    return len(a & b) / len(a | b) if a | b else 0.0

@@ -1,0 +1,131 @@
+"""Predicted against realised, figure by figure, wherever both exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gaptrace.measure.fusion_model import Estimate
+from gaptrace.measure.result import Analysis
+from gaptrace.predict.captured import CAPTURED
+from gaptrace.predict.result import CapturedStep, CompiledStep, Realised, Score
+from gaptrace.runs.run import step_ns
+
+# Classes below this share of the busy time say little in percent.
+SMALL_CLASS = 0.05
+PROFILED = "step times as profiled: the host is slower there"
+
+
+def score(
+    measured: Mapping[str, Analysis],
+    captured: CapturedStep | None,
+    captured_compiled: CapturedStep | None,
+    compiled: CompiledStep | None,
+    realised: Realised | None,
+) -> tuple[Score, ...]:
+    """All figures that were both predicted and measured.
+
+    captured: the eager step captured. captured_compiled: the measured compiled step captured.
+    """
+    return (
+        *_of_compiled(measured, compiled, realised),
+        *_of_capture(measured.get("graph"), captured, "graph_step", "eager step, captured"),
+        *_of_capture(
+            measured.get("compiled-graph"),
+            captured_compiled,
+            "compiled_graph_step_from_compiled",
+            "captured, from the compiled step",
+        ),
+    )
+
+
+def _of_compiled(
+    measured: Mapping[str, Analysis], compiled: CompiledStep | None, realised: Realised | None
+) -> Iterator[Score]:
+    if compiled is None or compiled.already or compiled.kernels is None:
+        return
+    note = "" if compiled.exact else compiled.source
+    truth = measured.get("compiled") or measured.get("compiled-graph")
+    if truth is not None:
+        yield from _kernels(truth, compiled, note)
+        yield from _busy(truth, compiled, note)
+    if truth is not None and realised is not None and compiled.eager_kernels:
+        yield Score(
+            "kernels_removed", "kernels removed", "count",
+            float(compiled.eager_kernels - compiled.kernels), None, None,
+            realised.kernels_removed, note,
+        )  # fmt: skip
+    plain = measured.get("compiled")
+    # Host times under the profiler say nothing about those without it.
+    alike = plain is not None and (plain.headline.rate.source != "unprofiled") == compiled.profiled
+    if plain is not None and compiled.launched is not None and alike:
+        yield from _step(plain, compiled.launched, "compiled_step", "compiled step, launched", note)
+    replayed = measured.get("compiled-graph")
+    if replayed is not None and compiled.captured is not None:
+        yield from _step(
+            replayed, compiled.captured, "compiled_graph_step", "compiled step, captured", note
+        )
+
+
+def _kernels(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Score]:
+    assert compiled.kernels is not None
+    real = truth.headline.steps["kernels"].median
+    if real is not None:
+        yield _counted("kernels", "kernels", compiled.kernels, compiled.kernel_range, real, note)
+    tokens = truth.headline.tokens_per_step or 1
+    made = sum(row.per_token for row in truth.kernels.rows if row.backend == "Inductor") * tokens
+    if compiled.generated is not None and truth.kernels.rows:
+        yield _counted(
+            "generated",
+            "generated kernels",
+            compiled.generated,
+            compiled.generated_range,
+            made,
+            note,
+        )
+    launches = truth.headline.steps["launches"].median
+    captured = (truth.headline.captured_share or 0) > CAPTURED
+    if compiled.launches is not None and launches is not None and not captured:
+        yield _counted("launches", "launch calls", compiled.launches, None, launches, note)
+
+
+def _counted(
+    name: str, title: str, predicted: float, bounds: tuple[int, int] | None, real: float, note: str
+) -> Score:
+    low, high = bounds if bounds is not None else (None, None)
+    return Score(name, title, "count", float(predicted), low, high, float(real), note)
+
+
+def _busy(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Score]:
+    real = truth.headline.steps["busy_ns"].median
+    if real is None or compiled.busy is None:
+        return
+    yield _timed("busy", "busy time", compiled.busy, real, note)
+    tokens = truth.headline.tokens_per_step or 1
+    for name, ns in (compiled.by_class or {}).items():
+        own = truth.kernels.busy_ns_by_class.get(name, 0.0) * tokens
+        if max(own, ns) >= SMALL_CLASS * real:
+            yield Score(f"busy_{name}", f"busy: {name}", "ns", ns, None, None, own, note)
+
+
+def _of_capture(
+    truth: Analysis | None, predicted: CapturedStep | None, name: str, title: str
+) -> Iterator[Score]:
+    if truth is not None and predicted is not None and predicted.step is not None:
+        yield from _step(truth, predicted.step, name, title, predicted.source)
+
+
+def _step(
+    truth: Analysis, predicted: Estimate, name: str, title: str, note: str
+) -> Iterator[Score]:
+    real = step_ns(truth)
+    if real is None:
+        return
+    if truth.headline.rate.source != "unprofiled":
+        note = f"{note}; {PROFILED}" if note else PROFILED
+    yield _timed(name, title, predicted, float(real), note)
+
+
+def _timed(name: str, title: str, predicted: Estimate, real: float, note: str) -> Score:
+    return Score(
+        name, title, "ns", predicted.ns, predicted.low_ns, predicted.high_ns, float(real), note
+    )

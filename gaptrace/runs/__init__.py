@@ -1,0 +1,1 @@
+"""Runs and sweeps: several recordings read together."""

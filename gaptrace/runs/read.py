@@ -1,0 +1,60 @@
+"""Run folders and sweeps read from disk and analysed, each large trace by way of the cache."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gaptrace.measure.options import Options
+
+if TYPE_CHECKING:
+    from gaptrace.reading.runfolder import RunFolder
+    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.sweep import SweepAnalysis
+
+
+def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
+    """Every mode and repeat of the run folder at a path, analysed."""
+    from gaptrace.reading.runfolder import read_run_folder
+
+    return _analyzed(read_run_folder(path), path, options, use_cache=use_cache)
+
+
+def read_points(path: str, options: Options, *, use_cache: bool) -> SweepAnalysis:
+    """Every point of the sweep at a path, analysed and condensed."""
+    from gaptrace.reading.runfolder import read_sweep
+    from gaptrace.runs.sweep import Place, analyze_sweep
+
+    sweep = read_sweep(path)
+    points = [
+        (
+            Place(point.name, point.batch, point.length, str(point.run.path)),
+            partial(_analyzed, point.run, str(point.run.path), options, use_cache=use_cache),
+        )
+        for point in sweep.points
+    ]
+    return analyze_sweep(sweep.name, path, points, missing=sweep.missing)
+
+
+def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
+    from gaptrace.reading.cachefolder import cache_folder
+    from gaptrace.reading.manifest import Manifest
+    from gaptrace.reading.runfolder import RunCell
+    from gaptrace.runs.run import Cell, analyze_run
+    from gaptrace.trace import RunInfo
+
+    def cell(found: RunCell) -> Cell:
+        trace_path = found.trace_path
+        cache = cache_folder(str(trace_path)) if use_cache and trace_path else None
+        return Cell(
+            mode=found.mode,
+            repeat=found.repeat,
+            path=str(found.path),
+            status=found.status,
+            reason=found.reason,
+            manifest=Manifest(RunInfo(str(found.path), found.manifest)),
+            load=None if trace_path is None else partial(found.load, cache=cache),
+        )
+
+    cells = [cell(found) for found in folder.cells]
+    return analyze_run(folder.name, path, cells, options, missing=folder.missing)

@@ -1,0 +1,185 @@
+"""A whole run: every mode and repeat analysed, side by side.
+
+A captured trace has no shapes, so what one step must read is taken from the eager mode of the same
+run where a mode's own recording does not say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gaptrace.measure.analyze import analyze
+from gaptrace.measure.options import Options
+from gaptrace.measure.result import Analysis
+from gaptrace.measure.stats import median_place
+from gaptrace.reading.manifest import Manifest
+from gaptrace.runs.startup import ModeStart, mode_start, seam_prices, tuning_gain
+from gaptrace.trace import RunInfo, Trace
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One mode and repeat: its analysis, or the reason why there is none."""
+
+    mode: str
+    repeat: int
+    path: str
+    status: str
+    reason: str
+    manifest: Manifest
+    analysis: Analysis | None
+
+    def remarks(self, *outputs: str) -> list[str]:
+        """Why it failed, outputs whose status is one of `outputs`, a trace that is not ok."""
+        found = [self.reason] if self.reason else []
+        status = self.manifest.text("outputs", "status")
+        if status in outputs:
+            found.append(f"outputs {status} ({self.manifest.text('outputs', 'reason') or ''})")
+        if self.analysis is not None and self.analysis.quality.verdict != "ok":
+            grave = self.analysis.quality.reasons[0]
+            found.append(f"trace {grave.level}: {grave.text}")
+        return found
+
+
+@dataclass(frozen=True)
+class RunAnalysis:
+    """All cells of one run, in the order of the folder.
+
+    missing: modes and repeats that were to be recorded when the recording was stopped.
+    """
+
+    name: str
+    path: str
+    cells: tuple[CellResult, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Modes in the order shown, failed ones included."""
+        return tuple(dict.fromkeys(cell.mode for cell in self.cells))
+
+    def repeats(self, mode: str) -> tuple[Analysis, ...]:
+        """The analyses of a mode, one per repeat that was recorded."""
+        return tuple(
+            cell.analysis for cell in self.cells if cell.mode == mode and cell.analysis is not None
+        )
+
+    def representative(self, mode: str) -> Analysis | None:
+        """The repeat whose step time is the median of the mode's repeats; None without any."""
+        times = [(ns, a) for a in self.repeats(mode) if (ns := step_ns(a)) is not None]
+        if not times:
+            return next(iter(self.repeats(mode)), None)
+        return times[median_place([ns for ns, _ in times])][1]
+
+    @property
+    def starts(self) -> dict[str, ModeStart]:
+        """How each mode started, cold and warm, where the recorder saw it."""
+        return {
+            mode: start
+            for mode in self.modes
+            if (start := mode_start(c.manifest for c in self.cells if c.mode == mode)) is not None
+        }
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The run as plain data: `gaptrace.runs/1`, one analysis per cell that has one."""
+        gain = tuning_gain(self)
+        return {
+            "schema": "gaptrace.runs/1",
+            "name": self.name,
+            "startup": {mode: start.as_dict() for mode, start in self.starts.items()},
+            "autotuning": None if gain is None else gain.as_dict(),
+            "missing": list(self.missing),
+            "seam_prices": [price.as_dict() for price in seam_prices(self)],
+            "cells": [
+                {
+                    "mode": cell.mode,
+                    "repeat": cell.repeat,
+                    "status": cell.status,
+                    "reason": cell.reason or None,
+                    "analysis": None if cell.analysis is None else cell.analysis.summary,
+                }
+                for cell in self.cells
+            ],
+        }
+
+
+def step_ns(analysis: Analysis) -> int | None:
+    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
+    unprofiled = analysis.headline.rate.unprofiled_step_ns
+    if unprofiled is not None:
+        return unprofiled
+    median = analysis.headline.steps["period_ns"].median
+    return None if median is None else int(median)
+
+
+def host_dispatch(analysis: Analysis) -> tuple[float | None, str]:
+    """Host dispatch of a step in ns and how it is known: what the launch ceiling stands on.
+
+    Unprofiled where the run timed it; else, and where the ceilings are withheld, the median of the
+    profiled steps, `as profiled`. None where it was withheld.
+    """
+    limits = analysis.ceilings
+    if limits.host_dispatch_ns is not None:
+        return limits.host_dispatch_ns, limits.host_dispatch_source
+    return analysis.headline.steps["host_dispatch_ns"].median, "as profiled"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What `analyze_run` needs of one cell: its names, its manifest, and how to get its trace."""
+
+    mode: str
+    repeat: int
+    path: str
+    status: str
+    reason: str
+    manifest: Manifest
+    load: Callable[[], Trace] | None
+
+
+def analyze_run(
+    name: str,
+    path: str,
+    cells: Sequence[Cell],
+    options: Options | None = None,
+    *,
+    missing: tuple[str, ...] = (),
+) -> RunAnalysis:
+    """Every cell of a run analysed; traces are loaded one at a time."""
+    options = options or Options()
+    lent: Options | None = None
+    results = []
+    # Eager first: its shapes tell the other modes what a step must read.
+    for cell in sorted(cells, key=lambda cell: cell.mode != "eager"):
+        analysis = None
+        if cell.load is not None:
+            analysis = analyze(cell.load(), lent or options)
+            if cell.mode == "eager" and lent is None:
+                lent = _lend(options, analysis)
+        results.append(
+            CellResult(
+                cell.mode, cell.repeat, cell.path, cell.status, cell.reason, cell.manifest, analysis
+            )
+        )
+    place = {(cell.mode, cell.repeat): i for i, cell in enumerate(cells)}
+    results.sort(key=lambda result: place[result.mode, result.repeat])
+    return RunAnalysis(name, path, tuple(results), missing)
+
+
+def _lend(options: Options, eager: Analysis) -> Options:
+    """Options that carry the eager step's bytes to the modes that recorded no shapes."""
+    moved = eager.ceilings.step_bytes
+    return dataclasses.replace(
+        options,
+        weight_bytes=options.weight_bytes or moved.weight_bytes,
+        kv_bytes=options.kv_bytes or moved.kv_bytes,
+    )
+
+
+def manifest_of(path: str, data: dict[str, object]) -> Manifest:
+    """A manifest from a parsed run.json."""
+    return Manifest(RunInfo(path, data))

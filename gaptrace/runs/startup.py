@@ -1,0 +1,229 @@
+"""What a mode costs before its first steady step: compiling, autotuning, capturing, cold and warm.
+
+Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it is in a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gaptrace.measure.stats import spread
+from gaptrace.reading.manifest import Manifest
+
+if TYPE_CHECKING:
+    from gaptrace.runs.run import RunAnalysis
+
+COLD, WARM, PARTLY, UNCACHED = "cold", "warm", "partly warm", "none"
+S = 1e9
+AUTOTUNED = "max-autotune"
+# What a tuned step is measured against: the same step compiled and captured, but not tuned.
+UNTUNED = ("compiled-graph", "reduce-overhead")
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """The start of one process; times in ns, None where they were not recorded.
+
+    ready_ns: host time of all warm-up steps up to the last that compiled or captured anything.
+    first_call_ns: the first step alone. compile_ns, autotune_ns, capture_ns: the parts that the
+    recorder could tell. cache: `cold`, `warm`, `partly warm` or `none` (nothing compiled).
+    """
+
+    ready_ns: int | None
+    first_call_ns: int | None
+    compile_ns: float | None
+    autotune_ns: float | None
+    capture_ns: int | None
+    cache: str | None
+
+
+def startup_of(manifest: Manifest) -> StartUp | None:
+    """The start of a recording, None where the recorder did not time it."""
+    if not isinstance(manifest.get("startup"), Mapping):
+        return None
+    return StartUp(
+        ready_ns=manifest.integer("startup", "ready_ns"),
+        first_call_ns=manifest.integer("startup", "first_call_ns"),
+        compile_ns=manifest.ns_of_seconds("startup", "compile_seconds"),
+        autotune_ns=manifest.ns_of_seconds("startup", "autotune_seconds"),
+        capture_ns=manifest.integer("startup", "capture_ns"),
+        cache=manifest.text("startup", "cache"),
+    )
+
+
+@dataclass(frozen=True)
+class ModeStart:
+    """The starts of a mode's repeats: median ns until ready by the state of the compile cache.
+
+    uncached_ns: of repeats that compile nothing. compile_ns, autotune_ns, capture_ns: of the
+    first repeat, the one that had most to do. starts: how many repeats are behind it.
+    """
+
+    cold_ns: float | None
+    warm_ns: float | None
+    partly_ns: float | None
+    uncached_ns: float | None
+    compile_ns: float | None
+    autotune_ns: float | None
+    capture_ns: float | None
+    starts: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as plain data."""
+        return dict(vars(self))
+
+
+def mode_start(manifests: Iterable[Manifest]) -> ModeStart | None:
+    """The starts of the given repeats of one mode, None where none was timed."""
+    found = [start for manifest in manifests if (start := startup_of(manifest)) is not None]
+    if not found:
+        return None
+
+    def ready(*states: str | None) -> float | None:
+        times = [s.ready_ns for s in found if s.cache in states and s.ready_ns is not None]
+        return spread(times).median if times else None
+
+    return ModeStart(
+        cold_ns=ready(COLD),
+        warm_ns=ready(WARM),
+        partly_ns=ready(PARTLY),
+        uncached_ns=ready(UNCACHED, None),
+        compile_ns=found[0].compile_ns,
+        autotune_ns=found[0].autotune_ns,
+        capture_ns=found[0].capture_ns,
+        starts=len(found),
+    )
+
+
+@dataclass(frozen=True)
+class TuningGain:
+    """What autotuning costs once and saves with every token.
+
+    against: the mode without tuning. cost_ns: seconds of tuning, once, as ns; source: how known.
+    saved_ns_per_token: untuned less tuned step time per token, both unprofiled, medians of the
+    repeats. break_even_tokens: tokens after which the cost is earned back. reason: why there is
+    no such number; empty where there is.
+    """
+
+    against: str
+    cost_ns: float | None
+    source: str
+    saved_ns_per_token: float | None
+    break_even_tokens: float | None
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as plain data."""
+        return dict(vars(self))
+
+
+def tuning_gain(run: RunAnalysis) -> TuningGain | None:
+    """What autotuning pays in a run, None where it was not recorded beside an untuned mode."""
+    against = next((mode for mode in UNTUNED if _step_times(run, mode)), None)
+    tuned = _step_times(run, AUTOTUNED)
+    if against is None or not tuned:
+        return None
+    plain = _step_times(run, against)
+    cost, source = _tuning_cost(run, against)
+    head = next(iter(run.repeats(AUTOTUNED))).headline
+    tokens = head.tokens_per_step or 1
+    saved = ((spread(plain).median or 0) - (spread(tuned).median or 0)) / tokens
+    reason = ""
+    if saved <= 0:
+        reason = f"the tuned step is not shorter than the one of {against}"
+    elif max(tuned) >= min(plain):
+        reason = f"the difference to {against} is within the spread of the repeats"
+    elif cost is None:
+        reason = "the seconds of tuning were not recorded"
+    elif cost == 0:
+        reason = "nothing was tuned here: the choices came from the cache"
+    pays = not reason and cost is not None
+    return TuningGain(
+        against=against,
+        cost_ns=cost,
+        source=source,
+        saved_ns_per_token=saved,
+        break_even_tokens=cost / saved if pays and cost is not None else None,
+        reason=reason,
+    )
+
+
+def _step_times(run: RunAnalysis, mode: str) -> list[int]:
+    times = (a.headline.rate.unprofiled_step_ns for a in run.repeats(mode))
+    return [ns for ns in times if ns is not None]
+
+
+def _tuning_cost(run: RunAnalysis, against: str) -> tuple[float | None, str]:
+    """Seconds of tuning in the repeat that tuned most, else how much later a cold start is ready.
+
+    A repeat that found its choices in the cache says nothing about what finding them takes.
+    """
+    own = [cell.manifest for cell in run.cells if cell.mode == AUTOTUNED]
+    times = [
+        seconds * S
+        for manifest in own
+        for path in (("autotune", "seconds"), ("startup", "autotune_seconds"))
+        if (seconds := manifest.number(*path)) is not None
+    ]
+    if times:
+        return max(times), "autotuning"
+    tuned = mode_start(own)
+    plain = mode_start(cell.manifest for cell in run.cells if cell.mode == against)
+    if tuned and plain and tuned.cold_ns is not None and plain.cold_ns is not None:
+        return max(tuned.cold_ns - plain.cold_ns, 0.0), f"cold start less that of {against}"
+    return None, "not recorded"
+
+
+@dataclass(frozen=True)
+class SeamPrice:
+    """What capturing in pieces costs beside one graph of the same compiled step, unprofiled.
+
+    step_ns, whole_ns: median step of either. seams: per step. per_seam_ns: their difference per
+    seam; negative where the pieces are faster, which a spread within the repeats can cause
+    (`beyond` is False then).
+    """
+
+    mode: str
+    whole: str
+    step_ns: float
+    whole_ns: float
+    seams: float
+    beyond: bool
+
+    @property
+    def per_seam_ns(self) -> float:
+        """Difference of the two steps over the seams."""
+        return (self.step_ns - self.whole_ns) / self.seams
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as plain data."""
+        return {**vars(self), "per_seam_ns": self.per_seam_ns}
+
+
+def seam_prices(run: RunAnalysis) -> tuple[SeamPrice, ...]:
+    """Modes of a run that were captured in pieces, each against `compiled-graph`.
+
+    Only modes with the same compiled kernels: tuning changes more than the seams.
+    """
+    whole = _step_times(run, "compiled-graph")
+    found = []
+    for mode in ("piecewise", "reduce-overhead"):
+        own = _step_times(run, mode)
+        analysis = run.representative(mode) if mode in run.modes else None
+        parts = analysis.piecewise if analysis is not None else None
+        if not own or not whole or parts is None or not parts.seams:
+            continue
+        apart = min(own) > max(whole) or max(own) < min(whole)
+        found.append(
+            SeamPrice(
+                mode=mode,
+                whole="compiled-graph",
+                step_ns=spread(own).median or 0,
+                whole_ns=spread(whole).median or 0,
+                seams=parts.seams,
+                beyond=apart,
+            )
+        )
+    return tuple(found)
