@@ -1,0 +1,94 @@
+"""The sections of each kind of document, in order: one builder each, registered by a decorator.
+
+A builder takes the result and the context and yields blocks. A section without blocks is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gaptrace.document.blocks import Block, Detail, Section
+
+Builder = Callable[[Any, "Context"], Iterable[Block]]
+# Kinds of documents, by what they are about.
+ANALYSIS, RUN, SWEEP, COMPARISON, PAIR, PREDICTION, GAPS = (
+    "analysis",
+    "run",
+    "sweep",
+    "comparison",
+    "pair",
+    "prediction",
+    "gaps",
+)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a builder needs to know besides the result.
+
+    detail: how much to say. analyses: the analyses behind the results, by path, for pictures; only
+    pictures ask a trace, and there is none behind a saved result. prefix: keeps ids of several
+    documents on one page apart.
+    """
+
+    detail: Detail = Detail.FULL
+    analyses: Mapping[str, Any] = field(default_factory=dict)
+    prefix: str = ""
+
+    @property
+    def brief(self) -> bool:
+        """Whether one screen is asked for."""
+        return self.detail is Detail.BRIEF
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered section: id, title, builder, and whether the short form holds it, too."""
+
+    id: str
+    title: str
+    build: Builder
+    brief: bool
+
+
+_SECTIONS: dict[str, list[Entry]] = {}
+
+
+def section(
+    kind: str,
+    id: str,
+    title: str,
+    *,
+    brief: bool = False,
+    after: str = "",  # noqa: A002
+) -> Callable[[Builder], Builder]:
+    """Register a builder as a section of a kind of document: behind `after`, else at the end."""
+
+    def register(build: Builder) -> Builder:
+        entries = _SECTIONS.setdefault(kind, [])
+        if any(entry.id == id for entry in entries):
+            raise RuntimeError(f"two sections of {kind} are called {id}")
+        places = [i + 1 for i, entry in enumerate(entries) if entry.id == after]
+        entries.insert(places[0] if places else len(entries), Entry(id, title, build, brief))
+        return build
+
+    return register
+
+
+def remove(kind: str, id: str) -> None:  # noqa: A002
+    """Take a section out again."""
+    _SECTIONS[kind] = [entry for entry in _SECTIONS[kind] if entry.id != id]
+
+
+def build(kind: str, result: Any, context: Context) -> tuple[Section, ...]:
+    """The sections of a result, those without blocks left out."""
+    sections = []
+    for entry in _SECTIONS.get(kind, ()):
+        if context.brief and not entry.brief:
+            continue
+        blocks = tuple(entry.build(result, context))
+        if blocks:
+            sections.append(Section(f"{context.prefix}{entry.id}", entry.title, blocks))
+    return tuple(sections)
