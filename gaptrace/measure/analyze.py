@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gaptrace.errors import OptionError
-from gaptrace.findings import find
 from gaptrace.knowledge.devices import GraphConstants, find_device, graph_constants
 from gaptrace.measure.ceilings import (
     FROM_SHAPES,
@@ -30,6 +29,7 @@ from gaptrace.measure.links import link
 from gaptrace.measure.marks import find_marks
 from gaptrace.measure.ops import HostDetail, host_detail
 from gaptrace.measure.options import Options
+from gaptrace.measure.piecewise import piecewise
 from gaptrace.measure.power import power_of
 from gaptrace.measure.quality import Quality, assess, rank_of
 from gaptrace.measure.result import Analysis, SourceFacts
@@ -42,8 +42,8 @@ NO_KERNELS = KernelTable((), {}, 0.0, 0)
 NO_HOST = HostDetail((), (), (), None, None, None)
 
 
-def analyze(trace: Trace, options: Options | None = None) -> Analysis:
-    """Every figure of a trace: steps, busy, idle, causes, host time, ceilings and findings.
+def measure(trace: Trace, options: Options | None = None) -> Analysis:
+    """Every measured figure of a trace: steps, busy, idle, causes, host time and ceilings.
 
     Numbers that cannot be right are None, with the reason in `Analysis.quality`.
 
@@ -81,7 +81,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     )
     if quality.withholds("host_dispatch"):
         host = replace(host, cost_per_launch_ns=None)
-    analysis = Analysis(
+    measured = Analysis(
         trace=trace,
         manifest=manifest,
         source=_facts(trace, steps, manifest, gpu),
@@ -100,7 +100,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         power=power_of(manifest),
         threads=threads,
     )
-    return find(analysis)
+    return replace(measured, piecewise=piecewise(measured))
 
 
 def _choose(found: tuple[Device, ...], wanted: str | None) -> Device | None:

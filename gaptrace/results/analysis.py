@@ -155,7 +155,7 @@ class Headline(Struct, frozen=True):
     `traced`. step_ns, idle_ns: per step. tokens_per_s: tokens per step over step_ns. idle_share:
     idle_ns over step_ns. idle_basis: differs from `basis` only where busy time exceeds an
     unprofiled step, so that the idle time is as traced. largest_cause, largest_cause_ns: of a
-    token's idle time, held to what an unprofiled step has.
+    token's idle time, held to what an unprofiled step has. recoverable: a faster host would win it.
     """
 
     basis: str
@@ -166,6 +166,7 @@ class Headline(Struct, frozen=True):
     idle_basis: str
     largest_cause: str | None = None
     largest_cause_ns: Maybe = None
+    recoverable: bool = False
 
 
 class Ceilings(Struct, frozen=True):
@@ -201,30 +202,40 @@ class WhatIf(Struct, frozen=True):
 
 
 class SeamKind(Struct, frozen=True):
-    """Gaps between graph pieces with the same ops in them, medians of a step."""
+    """Gaps between graph pieces with the same ops in them (`work`, in the order of launch calls).
+
+    per_step: how many of them a step has. kernels, idle_ns, busy_ns, host_ns: medians of one.
+    idle_per_step_ns: of all of them together, median of the steps.
+    """
 
     work: tuple[str, ...]
     per_step: Number
     kernels: Number
-    idle_ns: Number
-    busy_ns: Number
+    idle_ns: Maybe
+    busy_ns: Maybe
     host_ns: Maybe
-    idle_per_step_ns: Number
+    idle_per_step_ns: Maybe
 
 
 class Piecewise(Struct, frozen=True):
-    """A step that replays several graphs: its pieces and the gaps between them (seams)."""
+    """A step that replays several graphs: its pieces and the gaps between them (seams).
+
+    Medians over the steps it was read from: how many (`steps`) and which (`of`: `decode steps`, or
+    what there was instead). replays: graph replays. pieces: distinct graphs, None where the trace
+    has no graph ids. with_work: seams in which something is launched. kernels, launches, idle_ns,
+    busy_ns, host_ns: in all seams of a step together. share: seam idle over the step's period.
+    """
 
     steps: int
-    of: int
+    of: str
     replays: Number
-    pieces: Number
+    pieces: Maybe
     seams: Number
     with_work: Number
     kernels: Number
     launches: Number
-    idle_ns: Number
-    busy_ns: Number
+    idle_ns: Maybe
+    busy_ns: Maybe
     host_ns: Maybe
     share: Maybe
     idle_per_seam_ns: Maybe

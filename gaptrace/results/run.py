@@ -7,6 +7,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from gaptrace.results.analysis import AnalysisResult
+from gaptrace.results.manifest import Autotune, Buckets, GraphTrees, Pieces
 from gaptrace.results.prediction import SquareCell
 
 Maybe: TypeAlias = int | float | None
@@ -64,22 +65,13 @@ class SeamPrice(Struct, frozen=True):
     per_seam_ns: int | float
 
 
-class Choice(Struct, frozen=True):
-    """One matrix product that autotuning chose a kernel for."""
+class Recorded(Struct, frozen=True):
+    """What the recorder saw of a mode beside its steps, each from the first repeat that has it."""
 
-    product: str
-    chosen: str
-    kind: str
-    ns: Maybe = None
-
-
-class Bucket(Struct, frozen=True):
-    """One captured length: its graphs' bytes, capture time and the share of it that is padding."""
-
-    length: int
-    capture_ns: Maybe = None
-    graph_bytes: Maybe = None
-    padding_share: Maybe = None
+    piecewise: Pieces | None = None
+    buckets: Buckets | None = None
+    autotune: Autotune | None = None
+    cudagraph_trees: GraphTrees | None = None
 
 
 class ModeRow(Struct, frozen=True):
@@ -147,8 +139,7 @@ class RunResult(Struct, frozen=True):
     modes: tuple[ModeRow, ...] = ()
     fastest: str | None = None
     square: dict[str, SquareCell] = {}
-    choices: tuple[Choice, ...] = ()
-    buckets: tuple[Bucket, ...] = ()
+    recorded: dict[str, Recorded] = {}
     notes: tuple[str, ...] = ()
     schema: str = field(default=RUN)
 

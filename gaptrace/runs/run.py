@@ -9,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import Analysis, analyze
 from gaptrace.measure.options import Options
-from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import median_place
 from gaptrace.reading.manifest import Manifest
-from gaptrace.runs.startup import ModeStart, mode_start, seam_prices, tuning_gain
+from gaptrace.results.run import ModeStart
+from gaptrace.runs.startup import mode_start
 from gaptrace.trace import RunInfo, Trace
 
 
@@ -81,29 +80,6 @@ class RunAnalysis:
             mode: start
             for mode in self.modes
             if (start := mode_start(c.manifest for c in self.cells if c.mode == mode)) is not None
-        }
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The run as plain data: `gaptrace.runs/1`, one analysis per cell that has one."""
-        gain = tuning_gain(self)
-        return {
-            "schema": "gaptrace.runs/1",
-            "name": self.name,
-            "startup": {mode: start.as_dict() for mode, start in self.starts.items()},
-            "autotuning": None if gain is None else gain.as_dict(),
-            "missing": list(self.missing),
-            "seam_prices": [price.as_dict() for price in seam_prices(self)],
-            "cells": [
-                {
-                    "mode": cell.mode,
-                    "repeat": cell.repeat,
-                    "status": cell.status,
-                    "reason": cell.reason or None,
-                    "analysis": None if cell.analysis is None else cell.analysis.summary,
-                }
-                for cell in self.cells
-            ],
         }
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gaptrace.measure.stats import spread
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.run import ModeStart, SeamPrice, TuningGain
 
 if TYPE_CHECKING:
     from gaptrace.runs.run import RunAnalysis
@@ -53,28 +54,6 @@ def startup_of(manifest: Manifest) -> StartUp | None:
     )
 
 
-@dataclass(frozen=True)
-class ModeStart:
-    """The starts of a mode's repeats: median ns until ready by the state of the compile cache.
-
-    uncached_ns: of repeats that compile nothing. compile_ns, autotune_ns, capture_ns: of the
-    first repeat, the one that had most to do. starts: how many repeats are behind it.
-    """
-
-    cold_ns: float | None
-    warm_ns: float | None
-    partly_ns: float | None
-    uncached_ns: float | None
-    compile_ns: float | None
-    autotune_ns: float | None
-    capture_ns: float | None
-    starts: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as plain data."""
-        return dict(vars(self))
-
-
 def mode_start(manifests: Iterable[Manifest]) -> ModeStart | None:
     """The starts of the given repeats of one mode, None where none was timed."""
     found = [start for manifest in manifests if (start := startup_of(manifest)) is not None]
@@ -95,28 +74,6 @@ def mode_start(manifests: Iterable[Manifest]) -> ModeStart | None:
         capture_ns=found[0].capture_ns,
         starts=len(found),
     )
-
-
-@dataclass(frozen=True)
-class TuningGain:
-    """What autotuning costs once and saves with every token.
-
-    against: the mode without tuning. cost_ns: seconds of tuning, once, as ns; source: how known.
-    saved_ns_per_token: untuned less tuned step time per token, both unprofiled, medians of the
-    repeats. break_even_tokens: tokens after which the cost is earned back. reason: why there is
-    no such number; empty where there is.
-    """
-
-    against: str
-    cost_ns: float | None
-    source: str
-    saved_ns_per_token: float | None
-    break_even_tokens: float | None
-    reason: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as plain data."""
-        return dict(vars(self))
 
 
 def tuning_gain(run: RunAnalysis) -> TuningGain | None:
@@ -176,32 +133,6 @@ def _tuning_cost(run: RunAnalysis, against: str) -> tuple[float | None, str]:
     return None, "not recorded"
 
 
-@dataclass(frozen=True)
-class SeamPrice:
-    """What capturing in pieces costs beside one graph of the same compiled step, unprofiled.
-
-    step_ns, whole_ns: median step of either. seams: per step. per_seam_ns: their difference per
-    seam; negative where the pieces are faster, which a spread within the repeats can cause
-    (`beyond` is False then).
-    """
-
-    mode: str
-    whole: str
-    step_ns: float
-    whole_ns: float
-    seams: float
-    beyond: bool
-
-    @property
-    def per_seam_ns(self) -> float:
-        """Difference of the two steps over the seams."""
-        return (self.step_ns - self.whole_ns) / self.seams
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as plain data."""
-        return {**vars(self), "per_seam_ns": self.per_seam_ns}
-
-
 def seam_prices(run: RunAnalysis) -> tuple[SeamPrice, ...]:
     """Modes of a run that were captured in pieces, each against `compiled-graph`.
 
@@ -216,14 +147,16 @@ def seam_prices(run: RunAnalysis) -> tuple[SeamPrice, ...]:
         if not own or not whole or parts is None or not parts.seams:
             continue
         apart = min(own) > max(whole) or max(own) < min(whole)
+        step, whole_step = spread(own).median or 0, spread(whole).median or 0
         found.append(
             SeamPrice(
                 mode=mode,
                 whole="compiled-graph",
-                step_ns=spread(own).median or 0,
-                whole_ns=spread(whole).median or 0,
+                step_ns=step,
+                whole_ns=whole_step,
                 seams=parts.seams,
                 beyond=apart,
+                per_seam_ns=(step - whole_step) / parts.seams,
             )
         )
     return tuple(found)
