@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gaptrace.measure.devices import Device
     from gaptrace.measure.result import Analysis
 
-SCHEMA = "gaptrace.measure/1"
+SCHEMA = "gaptrace.analysis/1"
 _STEP_NAMES = (
     "period_ns",
     "busy_ns",
