@@ -339,6 +339,7 @@ def gaps(rec: Recording, device: tuple[str, str], threads: Threads | None = None
     """Every gap of a device, in order, with its causes."""
     threads = threads or Threads(rec)
     ops = ordered_ops(rec, device)
+    limits = launch_limits(rec, ops)
     found = []
     reach, before = (ops[0].end, ops[0]) if ops else (0, None)
     for index, op in enumerate(ops[1:], start=1):
@@ -348,13 +349,38 @@ def gaps(rec: Recording, device: tuple[str, str], threads: Threads | None = None
                 if other.start != op.start:
                     break
                 together.append(other)
-            found.append(_gap(rec, threads, reach, before, together))
+            found.append(_gap(rec, threads, reach, before, together, limits))
         if op.end > reach:
             reach, before = op.end, op
     return found
 
 
-def _gap(rec: Recording, threads: Threads, a: int, before: Ev, together: list[Ev]) -> Gap:
+def launch_limits(rec: Recording, ops: list[Ev]) -> dict[bool, int]:
+    """How long after its call an op may start as `launch`: for graph launches, and for others."""
+    ways: dict[bool, list[int]] = {True: [], False: []}
+    replays, reach = set(), None
+    for op in ops:
+        call = rec.call_of.get(op.row)
+        if call is not None and call.row not in replays:
+            ready = call.end if reach is None else max(call.end, reach)
+            ways[is_graph_launch(call)].append(max(op.start - ready, 0))
+            if is_graph_launch(call):
+                replays.add(call.row)
+        reach = op.end if reach is None else max(reach, op.end)
+    return {
+        kind: min(20_000 + 4 * (lower_median(values) if values else 0), 200_000)
+        for kind, values in ways.items()
+    }
+
+
+def _gap(
+    rec: Recording,
+    threads: Threads,
+    a: int,
+    before: Ev,
+    together: list[Ev],
+    limits: dict[bool, int],
+) -> Gap:
     after = together[0]
     b = after.start
     calls = [rec.call_of[o.row] for o in together if o.row in rec.call_of]
@@ -372,7 +398,9 @@ def _gap(rec: Recording, threads: Threads, a: int, before: Ev, together: list[Ev
         late = min(call.start, b)
         for lo, hi, thing in within(threads.segments(call.lane), a, late):
             parts[thing.cause if thing else "python"] += hi - lo
-        parts["launch"] = b - late
+        sent = max(late, min(b, call.end + limits[is_graph_launch(call)]))
+        parts["launch"] = sent - late
+        parts["device_wait"] = b - sent
         drained = threads.syncing_at(call.lane, a)
     return Gap(a, b, before, after, call, parts, drained)
 
