@@ -6,10 +6,9 @@ import difflib
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from gaptrace.errors import OptionError
 from gaptrace.knowledge.devices import GraphConstants, find_device, graph_constants
+from gaptrace.knowledge.engines import engines
 from gaptrace.measure.ceilings import (
     FROM_SHAPES,
     NS,
@@ -36,7 +35,7 @@ from gaptrace.measure.result import Analysis, SourceFacts
 from gaptrace.measure.steps import Steps, measure_steps
 from gaptrace.measure.threads import activities, call_kinds
 from gaptrace.reading.manifest import Manifest
-from gaptrace.trace import Trace
+from gaptrace.trace import Cat, Trace
 
 NO_KERNELS = KernelTable((), {}, 0.0, 0)
 NO_HOST = HostDetail((), (), (), None, None, None)
@@ -149,23 +148,16 @@ def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | Non
     )
 
 
-_ENGINE_PROCESSES = (("sglang", "SGLang"), ("vllm", "vLLM"), ("trtllm", "TensorRT-LLM"))
-
-
-_ENGINE_PACKAGES = (("sglang/", "SGLang"), ("vllm/", "vLLM"), ("tensorrt_llm/", "TensorRT-LLM"))
-
-
 def _engine(trace: Trace, steps: Steps | None) -> str | None:
-    """The serving engine by its process names, else by the format of its step labels."""
+    """The serving engine by its process names, else by its Python frames or its step labels."""
     names = " ".join(trace.process_names.values()).lower()
-    for part, engine in _ENGINE_PROCESSES:
-        if part in names:
-            return engine
-    frames = np.zeros(len(trace.names), np.bool_)
-    frames[trace.name[trace.py.rows]] = True
-    for part, engine in _ENGINE_PACKAGES:
-        if any(part in trace.names[int(code)] for code in np.flatnonzero(frames)):
-            return engine
+    for engine in engines():
+        if engine.process is not None and engine.process in names:
+            return engine.id
+    frames = [trace.names[int(code)] for code in trace.names_of(Cat.PYTHON)]
+    for engine in engines():
+        if any(engine.package in frame for frame in frames):
+            return engine.id
     labels = steps.marks.label if steps else ()
     return next((label.engine for label in labels if label.engine), None)
 
