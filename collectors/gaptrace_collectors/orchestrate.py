@@ -94,7 +94,6 @@ class Collection:
         self._root = os.path.join(request.out, request.name)
         self._state = _State()
         self._scratch = ""
-        self._killed = False  # the last process, by a signal it could not answer
         self._cache_dir = request.cache_dir and os.path.abspath(request.cache_dir)
         if request.cache_dir == CACHE_IN_RUN:
             self._cache_dir = os.path.abspath(os.path.join(self._root, CACHE_FOLDER))
@@ -273,8 +272,6 @@ class Collection:
 
     def _keep_finished(self, mode: str, repeat: int, batch: int | None, partial: str) -> None:
         """Publish what an interrupted process had recorded whole, before its script went on."""
-        if self._killed:
-            return  # It may not have come to take out what is personal.
         for point, folder in self._views(batch, partial):
             run = files.read_json(os.path.join(folder, "run.json"))
             if run is not None and run["status"] == "ok":
@@ -377,7 +374,6 @@ class Collection:
                 code = process.wait()
             except BaseException:
                 _end(process)
-                self._killed = process.returncode < 0
                 raise
         return code if code >= 0 else 128 - code
 

@@ -11,12 +11,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
 FAILED = 125
 _GRACE_S = 1.5
@@ -124,19 +126,26 @@ def run_recorder(argv: Sequence[str]) -> int:
     Ctrl-C usually reaches the whole process group. Where it reached only this process, it is
     passed on, and in both cases the recorder decides how to end.
     """
-    with subprocess.Popen(list(argv)) as process:
-        previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-        try:
-            while True:
-                try:
-                    return _code(process.wait())
-                except KeyboardInterrupt:
-                    try:
-                        return _code(process.wait(_GRACE_S))
-                    except subprocess.TimeoutExpired:
-                        process.send_signal(signal.SIGINT)
-        finally:
-            signal.signal(signal.SIGTERM, previous)
+    process: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int) -> None:
+        if process is not None and process.poll() is None:
+            process.send_signal(number)
+
+    def signalled(number: int, _: FrameType | None) -> None:
+        timer = threading.Timer(_GRACE_S if number == signal.SIGINT else 0, pass_on, (number,))
+        timer.daemon = True
+        timer.start()
+
+    # A job in the background of a shell ignores Ctrl-C, and goes on doing so.
+    numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, signalled) for number in numbers}
+    try:
+        process = subprocess.Popen(list(argv))
+        return _code(process.wait())
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _code(code: int) -> int:

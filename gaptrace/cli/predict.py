@@ -18,6 +18,7 @@ from gaptrace.runs.read import read_run
 if TYPE_CHECKING:
     from gaptrace.cli.oracle_child import Question
     from gaptrace.predict import Prediction
+    from gaptrace.trace import Trace
 
 Answer = Mapping[str, Any]
 ENDINGS = (".json", ".txt")
@@ -101,7 +102,8 @@ def _of_trace(path: str, values: dict[str, Any]) -> Prediction:
     others = [analyze(read_trace(other, use_cache=cached), options) for other in values["against"]]
     answer = _given(values)
     if answer is None and values["execution_trace"] and not values["shapes"]:
-        answer = _ask(_question(values, Path(values["execution_trace"]), Path(path), ""), values)
+        question = _question(values, Path(values["execution_trace"]), analysis.trace, "")
+        answer = _ask(question, values)
     _check_what_ifs(answer, values)
     return predicted(analysis, _options(values), answer=answer, others=others)
 
@@ -159,12 +161,13 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
     for cell in cells:
         files = cell.manifest.get("files")
         name = files.get("execution_trace") if isinstance(files, Mapping) else None
-        own = values["execution_trace"] or (cell.path / str(name) if name else None)
-        if own is None or not Path(own).is_file() or cell.trace_path is None:
+        observed = values["execution_trace"] or (cell.path / str(name) if name else None)
+        if observed is None or not Path(observed).is_file() or cell.trace_path is None:
             continue
         versions = cell.manifest.get("versions")
         torch = versions.get("torch") if isinstance(versions, Mapping) else ""
-        answer = _ask(_question(values, Path(own), cell.trace_path, str(torch or "")), values)
+        trace = read_trace(str(cell.trace_path), use_cache=not values["no_cache"])
+        answer = _ask(_question(values, Path(observed), trace, str(torch or "")), values)
         if answer is not None:
             _save(answer, cell.path / NAME)
         return answer
@@ -179,11 +182,11 @@ def _serves(answer: Answer, values: dict[str, Any]) -> bool:
     return same and set(values["what_if"]) <= asked
 
 
-def _question(values: dict[str, Any], own: Path, trace: Path, torch: str) -> Question:
+def _question(values: dict[str, Any], observed: Path, trace: Trace, torch: str) -> Question:
     from gaptrace.cli.oracle_child import Question
 
     return Question(
-        execution_trace=own,
+        execution_trace=observed,
         trace=trace,
         what_if=(*values["what_if"], "auto"),
         region=values["region"] or "",

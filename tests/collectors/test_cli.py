@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 from click.testing import CliRunner
@@ -98,6 +97,5 @@ def test_ctrl_c_to_this_process_alone_reaches_the_recorder(tmp_path):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
-    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130
