@@ -54,7 +54,11 @@ class Blocker(Struct, frozen=True):
 
 
 class PredictedPieces(Struct, frozen=True):
-    """The step captured in pieces: what lies between them, how many, and what they cost."""
+    """The step captured in pieces: what lies between them, how many, and what they cost.
+
+    cost_ns: at least this much more than one graph. price_each_ns, price_ns: what a gap between
+    pieces took where such were measured (on an H200), and what these would take in all.
+    """
 
     seams_at: str
     seams: int
@@ -63,12 +67,15 @@ class PredictedPieces(Struct, frozen=True):
     range_ns: Range
     cost_ns: int
     text: str
+    price_each_ns: Range = None
+    price_ns: Range = None
 
 
 class MeasuredPieces(Struct, frozen=True):
     """A step in pieces as this run recorded it, beside the same code in one graph.
 
-    source: `unprofiled` or `as profiled`. whole_ns: None where that was not recorded.
+    source: `unprofiled` or `as profiled`. whole_ns: None where that was not recorded. more_ns:
+    step_ns less whole_ns.
     """
 
     compiled: bool
@@ -77,6 +84,7 @@ class MeasuredPieces(Struct, frozen=True):
     step_ns: int | float
     source: str
     whole_ns: Maybe
+    more_ns: Maybe = None
 
 
 class CapturedParts(Struct, frozen=True):
@@ -299,7 +307,8 @@ class SquareCell(Struct, frozen=True):
     """One cell of {eager, compiled} x {launched, captured}.
 
     known: `measured`, `predicted` or `not recorded`. source: of a measured time `unprofiled` or
-    `as profiled`. note: what to add, or why there is nothing.
+    `as profiled`. note: what to add, or why there is nothing. rate_range: tokens per second at the
+    ends of range_ns, the lower first.
     """
 
     known: str
@@ -312,6 +321,7 @@ class SquareCell(Struct, frozen=True):
     launches: Maybe
     source: str | None
     note: str | None
+    rate_range: tuple[int | float, int | float] | None = None
 
 
 class RealisedGroup(Struct, frozen=True):

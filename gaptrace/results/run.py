@@ -54,6 +54,7 @@ class SeamPrice(Struct, frozen=True):
 
     step_ns, whole_ns: median step of either. seams: gaps between pieces per step. beyond: the
     difference is beyond the spread of the repeats. per_seam_ns: the difference over the seams.
+    change_ns: step_ns less whole_ns.
     """
 
     mode: str
@@ -63,15 +64,33 @@ class SeamPrice(Struct, frozen=True):
     seams: int | float
     beyond: bool
     per_seam_ns: int | float
+    change_ns: Maybe = None
+
+
+class Tuned(Struct, frozen=True):
+    """Counts of what autotuning did: products by kind of kernel, template kernels.
+
+    prologues, epilogues: template kernels that have one.
+    """
+
+    products: int
+    by_kind: dict[str, int]
+    templates: int = 0
+    prologues: int = 0
+    epilogues: int = 0
 
 
 class Recorded(Struct, frozen=True):
-    """What the recorder saw of a mode beside its steps, each from the first repeat that has it."""
+    """What the recorder saw of a mode beside its steps, each from the first repeat that has it.
+
+    tuned: the counts of `autotune`.
+    """
 
     piecewise: Pieces | None = None
     buckets: Buckets | None = None
     autotune: Autotune | None = None
     cudagraph_trees: GraphTrees | None = None
+    tuned: Tuned | None = None
 
 
 class ModeRow(Struct, frozen=True):
@@ -80,8 +99,9 @@ class ModeRow(Struct, frozen=True):
     basis: of step, rate and idle share (`unprofiled` or `traced`). spread: half the range of the
     repeats' step times over the least; None with one repeat. kernels, launches: per step.
     host_dispatch_ns: `host_bound` says whether it is exact or only an upper bound, `host_basis`
-    how it is known. times_eager: rate over eager's. as_fast_as_best: within the spread of the
-    repeats. status: `ok`, `mode_failed` or `script_failed`; reason: why. notes: what to know.
+    how it is known. times_eager: rate over eager's. times_slower: step time over the fastest
+    mode's. as_fast_as_best: within the spread of the repeats. status: `ok`, `mode_failed` or
+    `script_failed`; reason: why. finding: id of the largest one. notes: what to know.
     """
 
     mode: str
@@ -108,6 +128,7 @@ class ModeRow(Struct, frozen=True):
     as_fast_as_best: bool = False
     path: str | None = None
     notes: tuple[str, ...] = ()
+    times_slower: Maybe = None
 
 
 class RunCell(Struct, frozen=True):
