@@ -25,19 +25,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Analysis(result.Analysis):
     """One analysed recording: what was measured, and the Result that everything else is made of.
 
     result: plain data, what `gaptrace analyze --json` prints. Frames are built when asked for.
     """
 
-    result: AnalysisResult | None = None
+    result: AnalysisResult
+
+    @property
+    def analyses(self) -> dict[str, Analysis]:
+        """This analysis by its path, as pictures ask for it."""
+        return {self.path: self}
 
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        assert self.result is not None
         return self.result.sentence
 
     @property

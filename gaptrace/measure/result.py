@@ -19,6 +19,7 @@ from gaptrace.reading.manifest import Manifest
 from gaptrace.results.analysis import Piecewise
 from gaptrace.trace import Trace
 
+
 @dataclass(frozen=True)
 class SourceFacts:
     """Where the numbers come from: file, GPU, engine, rank, mode, model."""

@@ -55,8 +55,9 @@ def render(document: Document, style: Style) -> str:
         body = _section(section)
         if body:
             optional.append(body)
-    for part in document.parts:
-        optional.append(folded(f"<b>{plain(part.title)}</b>", "\n\n".join(_part(part))))
+    optional += [
+        folded(f"<b>{plain(part.title)}</b>", "\n\n".join(_part(part))) for part in document.parts
+    ]
     return _fitted(always, optional)
 
 

@@ -6,7 +6,7 @@ for what is withheld or unknown; the reason is in `quality`.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -66,7 +66,7 @@ class Reason(Struct, frozen=True):
 class Quality(Struct, frozen=True):
     """The verdict `ok`, `limited` or `refused`, and every reason, the gravest first."""
 
-    verdict: Literal["ok", "limited", "refused"]
+    verdict: str
     reasons: tuple[Reason, ...] = ()
 
     def withholds(self, *names: str) -> bool:

@@ -157,6 +157,7 @@ def seam_prices(run: RunAnalysis) -> tuple[SeamPrice, ...]:
                 seams=parts.seams,
                 beyond=apart,
                 per_seam_ns=(step - whole_step) / parts.seams,
+                change_ns=step - whole_step,
             )
         )
     return tuple(found)
