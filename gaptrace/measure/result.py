@@ -11,6 +11,7 @@ from gaptrace.measure.ceilings import Ceilings, StepModel, WhatIf
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gemm import Products
 from gaptrace.measure.headline import Headline
+from gaptrace.measure.hostparts import HostParts
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail
 from gaptrace.measure.power import Power
@@ -67,6 +68,7 @@ class Analysis:
     products: Products
     power: Power | None
     threads: Mapping[int, Activity]
+    host_parts: HostParts | None = None
     findings: tuple[Finding, ...] = ()
 
     @property

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gaptrace.measure.stats import Spread
+import numpy as np
+
+from gaptrace.measure.stats import Spread, spread
 
 if TYPE_CHECKING:
     from gaptrace.measure.devices import Device
@@ -90,6 +92,7 @@ def summary(analysis: Analysis) -> dict[str, Any]:
         "compile": compile_field(analysis.prediction),
         "piecewise": _piecewise(analysis),
         "host": _host(analysis),
+        "host_parts": _host_parts(analysis),
         "kernels": _kernels(analysis),
         "power": None if analysis.power is None else asdict(analysis.power),
         "findings": [finding.as_dict() for finding in analysis.findings],
@@ -224,6 +227,38 @@ def _host(analysis: Analysis) -> dict[str, Any]:
         ],
         "python": [{"name": r.name, "self_ns": _number(r.self_ns)} for r in host.python],
         "modules": [{"name": r.name, "self_ns": _number(r.self_ns)} for r in host.modules],
+    }
+
+
+def _host_parts(analysis: Analysis) -> dict[str, Any] | None:
+    """Host time by engine part over the steps that count; totals of parts sum to the windows'.
+
+    The open step is left out where there is another.
+    """
+    steps, found = analysis.step_table, analysis.host_parts
+    if steps is None or found is None or analysis.quality.withholds("host"):
+        return None
+    closed = steps.counted & (np.arange(len(steps)) != steps.open_index)
+    chosen = closed if closed.any() else steps.counted
+    return {
+        "engine": found.engine,
+        "source": found.source,
+        "steps": int(chosen.sum()),
+        "host_window_ns": int(steps.host_window_ns[chosen].sum()),
+        "parts": [
+            {
+                "part": part,
+                "median_ns": spread(found.ns[chosen, i]).median,
+                "total_ns": int(found.ns[chosen, i].sum()),
+            }
+            for i, part in enumerate(found.parts)
+            if found.source is not None
+        ],
+        "idle_between_steps_ns": (
+            None
+            if analysis.quality.withholds("idle")
+            else spread(found.idle_between_ns[closed & ~steps.mixed]).median
+        ),
     }
 
 
