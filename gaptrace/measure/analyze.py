@@ -133,8 +133,8 @@ def _gpu_name(trace: Trace, device: Device | None, manifest: Manifest) -> str | 
     for entry in entries:
         if str(entry.get("id")) == wanted and isinstance(entry.get("name"), str):
             return str(entry["name"])
-    if manifest.text("device", "name"):
-        return manifest.text("device", "name")
+    if manifest.device.name:
+        return manifest.device.name
     names = {entry["name"] for entry in entries if isinstance(entry.get("name"), str)}
     return names.pop() if len(names) == 1 else None
 
@@ -150,8 +150,8 @@ def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | Non
         rank=rank,
         rank_source=rank_source,
         mode=manifest.mode,
-        model=manifest.text("label"),
-        torch=manifest.text("versions", "torch"),
+        model=manifest.run.label,
+        torch=manifest.versions.torch,
     )
 
 

@@ -21,7 +21,6 @@ from gaptrace.measure.stats import Spread, spread
 from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results import analysis as r
-from gaptrace.results.codec import from_data
 from gaptrace.results.gaps import Gap, GapsResult
 from gaptrace.results.manifest import Compile as Compilation
 from gaptrace.results.prediction import Capture, Compile, SquareCell
@@ -111,9 +110,9 @@ def _source(analysis: Analysis) -> r.Source:
     manifest, trace = analysis.manifest, analysis.trace
     return r.Source(
         **asdict(analysis.source),
-        batch=manifest.integer("step", "batch"),
+        batch=manifest.step.batch,
         folder=None if trace.run is None else trace.run.path,
-        name=manifest.text("name"),
+        name=manifest.run.name,
         json_bytes=trace.source.bytes or None,
         provenance=_provenance(manifest),
     )
@@ -325,14 +324,12 @@ def _host_parts(analysis: Analysis) -> r.HostParts | None:
 def _provenance(manifest: Manifest) -> r.Provenance | None:
     if not manifest:
         return None
-    own = {name: manifest.get(name) for name in ("script", "host", "env")}
-    redacted = bool(manifest.get("options", "redact"))
-    return from_data({**own, "redacted": redacted}, r.Provenance, "run.json")
+    run = manifest.run
+    return r.Provenance(run.script, run.host, run.env, bool((run.options or {}).get("redact")))
 
 
 def _compilation(manifest: Manifest) -> Compilation | None:
-    own = manifest.get("compile")
-    return from_data(own, Compilation, "run.json") if own else None
+    return manifest.run.compile
 
 
 def gaps_result(analysis: Analysis, longest: int | None = None) -> GapsResult:

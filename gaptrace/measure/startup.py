@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gaptrace.reading.manifest import Manifest
@@ -29,13 +28,18 @@ class StartUp:
 
 def startup_of(manifest: Manifest) -> StartUp | None:
     """The start of a recording, None where the recorder did not time it."""
-    if not isinstance(manifest.get("startup"), Mapping):
+    start = manifest.run.startup
+    if start is None:
         return None
     return StartUp(
-        ready_ns=manifest.integer("startup", "ready_ns"),
-        first_call_ns=manifest.integer("startup", "first_call_ns"),
-        compile_ns=manifest.ns_of_seconds("startup", "compile_seconds"),
-        autotune_ns=manifest.ns_of_seconds("startup", "autotune_seconds"),
-        capture_ns=manifest.integer("startup", "capture_ns"),
-        cache=manifest.text("startup", "cache"),
+        ready_ns=start.ready_ns,
+        first_call_ns=start.first_call_ns,
+        compile_ns=_ns(start.compile_seconds),
+        autotune_ns=_ns(start.autotune_seconds),
+        capture_ns=start.capture_ns,
+        cache=start.cache,
     )
+
+
+def _ns(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e9

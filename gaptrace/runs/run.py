@@ -16,7 +16,7 @@ from gaptrace.measure.stats import median_place
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.run import ModeStart
 from gaptrace.runs.startup import mode_start
-from gaptrace.trace import RunInfo, Trace
+from gaptrace.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class CellResult:
     def remarks(self, *outputs: str) -> list[str]:
         """Why it failed, outputs whose status is one of `outputs`, a trace that is not ok."""
         found = [self.reason] if self.reason else []
-        status = self.manifest.text("outputs", "status")
+        status = self.manifest.outputs.status
         if status in outputs:
-            found.append(f"outputs {status} ({self.manifest.text('outputs', 'reason') or ''})")
+            found.append(f"outputs {status} ({self.manifest.outputs.reason or ''})")
         if self.analysis is not None and self.analysis.quality.verdict != "ok":
             grave = self.analysis.quality.reasons[0]
             found.append(f"trace {grave.level}: {grave.text}")
@@ -154,8 +154,3 @@ def _lend(options: Options, eager: Analysis) -> Options:
         weight_bytes=options.weight_bytes or moved.weight_bytes,
         kv_bytes=options.kv_bytes or moved.kv_bytes,
     )
-
-
-def manifest_of(path: str, data: dict[str, object]) -> Manifest:
-    """A manifest from a parsed run.json."""
-    return Manifest(RunInfo(path, data))

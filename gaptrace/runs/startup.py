@@ -6,7 +6,6 @@ Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gaptrace.measure.startup import COLD, PARTLY, UNCACHED, WARM, startup_of
@@ -90,8 +89,8 @@ def _tuning_cost(run: RunAnalysis, against: str) -> tuple[float | None, str]:
     times = [
         seconds * S
         for manifest in own
-        for path in (("autotune", "seconds"), ("startup", "autotune_seconds"))
-        if (seconds := manifest.number(*path)) is not None
+        for seconds in (manifest.autotune.seconds, manifest.startup.autotune_seconds)
+        if seconds is not None
     ]
     if times:
         return max(times), "autotuning"
