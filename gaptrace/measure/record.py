@@ -14,6 +14,7 @@ from gaptrace.measure.devices import Device
 from gaptrace.measure.frames import gap_columns, gap_steps
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.headline import Headline
+from gaptrace.measure.hostparts import host_parts
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail, SpanRow
 from gaptrace.measure.result import Analysis
@@ -103,6 +104,7 @@ def record(
         square=dict(square),
         longest_gaps=_longest_gaps(analysis),
         compilation=_compilation(analysis.manifest),
+        host_parts=host_parts(analysis.part_times, analysis.step_table, analysis.quality),
     )
 
 

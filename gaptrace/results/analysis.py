@@ -320,6 +320,30 @@ class Host(Struct, frozen=True):
     op_ns: Maybe = None
 
 
+class HostPart(Struct, frozen=True):
+    """Host time in one part of a step; `part` is an id of knowledge/engines.toml."""
+
+    part: str
+    median_ns: Maybe
+    total_ns: int
+
+
+class HostParts(Struct, frozen=True):
+    """Host time per step by what the engine does, in the order of tables.
+
+    source: `labels`, `Python frames`, both joined by `and`; None, and no parts, where neither shows
+    any. steps: those that count. host_window_ns: of all of them; the totals of the parts sum to it.
+    idle_between_steps_ns: median GPU idle time from a step's last op to the next step's first.
+    """
+
+    engine: str | None
+    source: str | None
+    steps: int
+    host_window_ns: int
+    parts: tuple[HostPart, ...]
+    idle_between_steps_ns: Maybe
+
+
 class OriginRow(Struct, frozen=True):
     """GPU work by the CPU op that launched it, per token."""
 
@@ -468,4 +492,5 @@ class AnalysisResult(Struct, frozen=True):
     square: dict[str, SquareCell] = {}
     longest_gaps: tuple[GapRow, ...] = ()
     compilation: Compilation | None = None
+    host_parts: HostParts | None = None
     schema: str = field(default=ANALYSIS)
