@@ -22,7 +22,7 @@ from gaptrace.measure.ceilings import (
 from gaptrace.measure.devices import Device, devices
 from gaptrace.measure.gemm import Products, matrix_products
 from gaptrace.measure.headline import Headline, headline
-from gaptrace.measure.hostparts import host_parts
+from gaptrace.measure.hostparts import part_times
 from gaptrace.measure.hosttime import host_clock
 from gaptrace.measure.kernels import KernelTable, kernel_table
 from gaptrace.measure.links import link
@@ -100,10 +100,10 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         products=products,
         power=power_of(manifest),
         threads=threads,
-        host_parts=(
+        part_times=(
             None
             if device is None or steps is None
-            else host_parts(trace, source.engine, device, steps)
+            else part_times(trace, source.engine, device, steps)
         ),
     )
     return replace(measured, piecewise=piecewise(measured))

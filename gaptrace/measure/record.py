@@ -14,10 +14,11 @@ from gaptrace.measure.devices import Device
 from gaptrace.measure.frames import gap_columns, gap_steps
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.headline import Headline
+from gaptrace.measure.hostparts import host_parts
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail, SpanRow
 from gaptrace.measure.result import Analysis
-from gaptrace.measure.stats import Spread, spread
+from gaptrace.measure.stats import Spread
 from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results import analysis as r
@@ -102,7 +103,7 @@ def record(
         square=dict(square),
         longest_gaps=_longest_gaps(analysis),
         compilation=_compilation(analysis.manifest),
-        host_parts=_host_parts(analysis),
+        host_parts=host_parts(analysis.part_times, analysis.step_table, analysis.quality),
     )
 
 
@@ -295,29 +296,6 @@ def _what_if(item: WhatIf, analysis: Analysis) -> r.WhatIf:
         item.paced_by,
         changes=item.changes,
         times_now=_share(model.step_ns, item.step_ns),
-    )
-
-
-def _host_parts(analysis: Analysis) -> r.HostParts | None:
-    """The open step is left out where there is another."""
-    steps, parts = analysis.step_table, analysis.host_parts
-    if steps is None or parts is None or analysis.quality.withholds("host"):
-        return None
-    closed = steps.counted & (np.arange(len(steps)) != steps.open_index)
-    chosen = closed if closed.any() else steps.counted
-    return r.HostParts(
-        engine=parts.engine,
-        source=parts.source,
-        steps=int(chosen.sum()),
-        host_window_ns=int(steps.host_window_ns[chosen].sum()),
-        parts=tuple(
-            r.HostPart(part, spread(parts.ns[chosen, i]).median, int(parts.ns[chosen, i].sum()))
-            for i, part in enumerate(parts.parts)
-            if parts.source is not None
-        ),
-        idle_between_steps_ns=None
-        if analysis.quality.withholds("idle")
-        else spread(parts.idle_between_ns[closed & ~steps.mixed]).median,
     )
 
 
