@@ -17,27 +17,31 @@ from gaptrace.measure.options import Options
 from gaptrace.measure.record import record
 from gaptrace.predict.predict import predict
 from gaptrace.predict.record import capture_of, compile_of, square_of
-from gaptrace.results.analysis import AnalysisResult
-from gaptrace.results.codec import to_data
+from gaptrace.results.analysis import AnalysisResult, Finding
+from gaptrace.results.codec import from_data, to_data
 from gaptrace.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Analysis(result.Analysis):
     """One analysed recording: what was measured, and the Result that everything else is made of.
 
     result: plain data, what `gaptrace analyze --json` prints. Frames are built when asked for.
     """
 
-    result: AnalysisResult | None = None
+    result: AnalysisResult
+
+    @property
+    def analyses(self) -> dict[str, Analysis]:
+        """This analysis by its path, as pictures ask for it."""
+        return {self.path: self}
 
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        assert self.result is not None
         return self.result.sentence
 
     @property
@@ -80,7 +84,7 @@ def finished(measured: result.Analysis) -> Analysis:
         capture=capture_of(prediction),
         compile=compile_of(prediction),
         square=square_of(prediction),
-        findings=find(measured, prediction),
+        findings=[from_data(f.as_dict(), Finding, f.id) for f in find(measured)],
     )
     found = msgspec.structs.replace(found, sentence=plain(analysis_answer(found)))
     own = {field.name: getattr(measured, field.name) for field in fields(result.Analysis)}

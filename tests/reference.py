@@ -14,9 +14,12 @@ import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 GPU_CATEGORIES = {
     "kernel": "kernel",
@@ -54,6 +57,8 @@ class Ev:
     corr: int
     device: str
     negative: bool
+    ext: int = 0
+    node: int = 0
 
     @property
     def rank(self) -> str:
@@ -110,7 +115,7 @@ def read(data: bytes) -> Recording:
 def recording(raw: list[dict[str, Any]]) -> Recording:
     """Events, and links from op to call: one correlation, one rank, first call in the file."""
     origin = min((exact_ns(item["ts"]) for item in raw), default=0)
-    events = tuple(_event(row, item, origin) for row, item in enumerate(raw))
+    events = _once(_event(row, item, origin) for row, item in enumerate(raw))
     first_call: dict[tuple[str, int], Ev] = {}
     for e in events:
         if e.kind == "call" and e.corr != 0 and (e.rank, e.corr) not in first_call:
@@ -124,6 +129,18 @@ def recording(raw: list[dict[str, Any]]) -> Recording:
                 call_of[e.row] = call
                 ops_of[call.row].append(e)
     return Recording(events, origin, call_of, dict(ops_of))
+
+
+def _once(events: Iterable[Ev]) -> tuple[Ev, ...]:
+    """The events, with what stands there twice as an event of no kind the second time."""
+    seen, result = set(), []
+    for e in events:
+        key = (e.kind, e.name, e.start, e.end, e.lane, e.corr, e.ext, e.device, e.node)
+        op = e.kind in ("kernel", "memcpy", "memset")
+        again = key in seen and (op or (e.kind in ("call", "op") and (e.corr or e.ext)))
+        seen.add(key)
+        result.append(replace(e, kind="other") if again else e)
+    return tuple(result)
 
 
 def exact_ns(value: Any) -> int:
@@ -159,6 +176,8 @@ def _event(row: int, item: dict[str, Any], origin: int) -> Ev:
         corr=_integer(args.get("correlation")),
         device=str(args.get("device", pid)),
         negative=dur < 0,
+        ext=_integer(args.get("External id")) or _integer(args.get("external id")),
+        node=_integer(args.get("graph node id")),
     )
 
 

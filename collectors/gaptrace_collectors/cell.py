@@ -21,6 +21,7 @@ import torch
 from gaptrace_collectors import folder as files
 from gaptrace_collectors import manifest
 from gaptrace_collectors.build_run import BuildRun, call_build, defines_build, source_path
+from gaptrace_collectors.cell_info import CellInfo, script_folder
 from gaptrace_collectors.cudagraph_trees import overwritten_output
 from gaptrace_collectors.device import Device
 from gaptrace_collectors.facts import personal_texts
@@ -34,8 +35,8 @@ from gaptrace_collectors.failure import (
     place_of_error,
     writing,
 )
-from gaptrace_collectors.manifest import CellInfo
-from gaptrace_collectors.options import TREES, Options, Target
+from gaptrace_collectors.modes import MODES
+from gaptrace_collectors.options import Options, Target
 from gaptrace_collectors.outputs import Outputs
 from gaptrace_collectors.plan import Plan
 from gaptrace_collectors.points import BATCH, with_batch
@@ -114,7 +115,7 @@ class Cell:
             entry = "build" if defines_build(source_path(target)) else "script"
         self.info = CellInfo(
             name=spec["name"],
-            mode=spec["mode"],
+            mode=MODES[spec["mode"]],
             repeat=spec["repeat"],
             entry=entry,
             target=target,
@@ -221,7 +222,7 @@ class Cell:
         """Put the script's end into the manifest, and show its traceback as Python would."""
         error = ended.error
         # What the mode did to the script is not the script's error: it was left, and that is all.
-        blamed = overwritten_output(error) if error and self.info.mode in TREES else None
+        blamed = overwritten_output(error) if error and self.info.mode.has_trees else None
         if blamed is not None:
             ended.code, ended.stopped = 0, True
         elif error is not None:
@@ -251,7 +252,7 @@ class Cell:
         self._save()
 
     def _redact_files(self, folder: str) -> None:
-        texts = personal_texts(manifest.script_dir(self.info.target))
+        texts = personal_texts(script_folder(self.info.target))
         for name in (TRACE, EXECUTION_TRACE):
             path = os.path.join(folder, name)
             if os.path.exists(path):

@@ -42,27 +42,46 @@ class LabelStyle:
 
 @dataclass(frozen=True, eq=False)
 class EnginePart:
-    """What shows that an engine does one part of a step: annotations, and Python frames."""
+    """What shows that an engine does one part of a step.
+
+    own_label: annotations that this engine alone writes. label: those and the ones that it shares
+    with other programs. frame: Python frames.
+    """
 
     engine: str
     part: str
+    own_label: re.Pattern[str] | None
     label: re.Pattern[str] | None
     frame: re.Pattern[str] | None
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A serving engine, and what in a trace's process names and frame paths tells it."""
+    """A serving engine, and what in a trace's process names and Python frames tells it.
+
+    step_frame, idle_frame: frames that run one pass, with requests and without.
+    """
 
     id: str
+    process: str | None
     package: str
-    process: str | None = None
+    step_frame: re.Pattern[str] | None
+    idle_frame: re.Pattern[str] | None
 
 
 @lru_cache(maxsize=1)
 def engines() -> tuple[Engine, ...]:
-    """Every engine known, in the order of the file."""
-    return tuple(Engine(**row) for row in table("engines.toml")["engine"])
+    """Every engine known, in the order in which a trace is asked for them."""
+    return tuple(
+        Engine(
+            id=row["id"],
+            process=row.get("process"),
+            package=row["package"],
+            step_frame=_frames(row.get("steps", [])),
+            idle_frame=_frames(row.get("idle", [])),
+        )
+        for row in table("engines.toml")["engine"]
+    )
 
 
 @lru_cache(maxsize=1)
@@ -102,8 +121,9 @@ def engine_parts() -> tuple[EnginePart, ...]:
         EnginePart(
             engine=row["engine"],
             part=row["part"],
-            label=_any(row.get("labels", ())),
-            frame=_any([_frame(text) for text in row.get("frames", ())]),
+            own_label=_any(row.get("labels", [])),
+            label=_any([*row.get("labels", []), *row.get("shared", [])]),
+            frame=_frames(row.get("frames", [])),
         )
         for row in table("engines.toml")["part"]
     )
@@ -114,11 +134,15 @@ def part_titles() -> dict[str, str]:
     return dict(table("engines.toml")["parts"])
 
 
-def _any(patterns: list[str] | tuple[str, ...]) -> re.Pattern[str] | None:
+def _any(patterns: list[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(f"(?:{p})" for p in patterns), re.ASCII) if patterns else None
 
 
-def _frame(text: str) -> str:
-    """A pattern for Kineto's text of a frame, `path/file.py(line): function`, by its path's end."""
-    file, _, functions = text.partition(": ")
-    return rf"(?:^|/){re.escape(file)}\(\d+\): (?:{functions})$"
+def _frames(texts: list[str]) -> re.Pattern[str] | None:
+    """Matches Kineto's text of such frames, `path/file.py(line): function`, by the path's end."""
+    patterns = []
+    for text in texts:
+        file, _, functions = text.partition(": ")
+        path = re.escape(file).replace(r"\*", "[^/]+")
+        patterns.append(rf"(?:^|/){path}\(\d+\): (?:{functions})$")
+    return _any(patterns)

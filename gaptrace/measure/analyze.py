@@ -22,6 +22,7 @@ from gaptrace.measure.ceilings import (
 from gaptrace.measure.devices import Device, devices
 from gaptrace.measure.gemm import Products, matrix_products
 from gaptrace.measure.headline import Headline, headline
+from gaptrace.measure.hostparts import host_parts
 from gaptrace.measure.hosttime import host_clock
 from gaptrace.measure.kernels import KernelTable, kernel_table
 from gaptrace.measure.links import link
@@ -80,10 +81,11 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
     )
     if quality.withholds("host_dispatch"):
         host = replace(host, cost_per_launch_ns=None)
+    source = _facts(trace, steps, manifest, gpu)
     measured = Analysis(
         trace=trace,
         manifest=manifest,
-        source=_facts(trace, steps, manifest, gpu),
+        source=source,
         quality=quality,
         devices=found,
         device=device,
@@ -98,6 +100,11 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         products=products,
         power=power_of(manifest),
         threads=threads,
+        host_parts=(
+            None
+            if device is None or steps is None
+            else host_parts(trace, source.engine, device, steps)
+        ),
     )
     return replace(measured, piecewise=piecewise(measured))
 

@@ -89,7 +89,7 @@ def read_label(name: str) -> Label:
         if found := style.pattern.search(name):
             return _label(style, found, name)
     for part in engine_parts():
-        if part.label is not None and part.label.search(name):
+        if part.own_label is not None and part.own_label.search(name):
             return Label(engine=part.engine, role="part", style=part.part)
     return Label()
 

@@ -11,14 +11,21 @@ import numpy as np
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.ceilings import WhatIf
 from gaptrace.measure.devices import Device
-from gaptrace.measure.frames import gap_steps
+from gaptrace.measure.frames import gap_columns, gap_steps
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.headline import Headline
+from gaptrace.measure.kernels import KernelTable
+from gaptrace.measure.ops import HostDetail, SpanRow
 from gaptrace.measure.result import Analysis
-from gaptrace.measure.stats import Spread
-from gaptrace.quantity import TRACED, UNPROFILED
+from gaptrace.measure.stats import Spread, spread
+from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
+from gaptrace.reading.manifest import Manifest
 from gaptrace.results import analysis as r
+from gaptrace.results.codec import from_data
+from gaptrace.results.gaps import Gap, GapsResult
+from gaptrace.results.manifest import Compile as Compilation
 from gaptrace.results.prediction import Capture, Compile, SquareCell
+from gaptrace.trace import Ints
 from gaptrace.vocabulary import NOT_THE_HOSTS, STEP_METRICS
 
 GAPS_KEPT = 10
@@ -43,14 +50,10 @@ def record(
         analysis.ceilings,
         analysis.kernels,
     )
-    manifest = analysis.manifest
     moved = limits.step_bytes
+    source = limits.host_dispatch_source
     return r.AnalysisResult(
-        source=r.Source(
-            **asdict(analysis.source),
-            batch=manifest.integer("step", "batch"),
-            folder=None if analysis.trace.run is None else analysis.trace.run.path,
-        ),
+        source=_source(analysis),
         sentence="",
         quality=r.Quality(
             analysis.quality.verdict,
@@ -61,11 +64,7 @@ def record(
         ),
         devices=tuple(_device(device) for device in analysis.devices),
         steps=_steps(analysis),
-        per_token=r.PerToken(
-            **{name: head.per_token[name].median for name in STEP_METRICS},
-            host_time_ns=dict(head.host_time_ns),
-            idle_by_cause_ns=dict(head.idle_by_cause_ns),
-        ),
+        per_token=_per_token(head),
         idle_share=head.idle_share,
         kernels_per_graph_launch=head.kernels_per_graph_launch,
         captured_share=head.captured_share,
@@ -87,51 +86,114 @@ def record(
             peak_bandwidth_bytes_per_s=limits.peak_bandwidth,
             peak_bandwidth_source=limits.peak_source,
             busy_share=limits.busy_share,
+            host_dispatch_basis=TRACED if source == "as profiled" else UNPROFILED,
+            host_dispatch_bound=AT_MOST if source.endswith("upper bound") else EXACT,
         ),
-        what_if=tuple(_what_if(item) for item in analysis.what_ifs),
+        what_if=tuple(_what_if(item, analysis) for item in analysis.what_ifs),
         capture=capture,
         compile=compile,
         piecewise=analysis.piecewise,
-        host=r.Host(
-            launch_call_ns=host.launch_call_ns,
-            cost_per_launch_ns=host.cost_per_launch_ns,
-            launch_to_start_ns=host.launch_to_start_ns,
-            ops=tuple(r.OpRow(o.name, o.calls, o.self_ns, o.launches) for o in host.ops),
-            python=tuple(r.FunctionRow(f.name, f.self_ns) for f in host.python),
-            modules=tuple(r.FunctionRow(f.name, f.self_ns) for f in host.modules),
-        ),
-        kernels=r.Kernels(
-            time_ns_by_class=dict(table.busy_ns_by_class),
-            overlap_ns=table.overlap_ns,
-            by_op=tuple(
-                r.OriginRow(o.name, o.per_token, o.total_ns_per_token, o.share)
-                for o in table.by_op
-            ),
-            rows=tuple(
-                r.KernelRow(
-                    name=row.name,
-                    short=row.short,
-                    op_class=row.op_class,
-                    backend=row.backend,
-                    per_token=row.per_token,
-                    total_ns_per_token=row.total_ns_per_token,
-                    median_ns=row.median_ns,
-                    share=row.share,
-                    op=row.op,
-                    module=row.module,
-                    captured=row.captured,
-                    bandwidth_bytes_per_s=row.bandwidth,
-                    roofline_share=row.roofline_share,
-                    roofline_note=row.roofline_note or None,
-                )
-                for row in table.rows
-            ),
-        ),
-        power=None if analysis.power is None else r.Power(**asdict(analysis.power)),
+        host=_host(host),
+        kernels=_kernels(table),
+        power=None
+        if analysis.power is None
+        else r.Power(**asdict(analysis.power), limit_share=analysis.power.share),
         findings=tuple(findings),
         headline=first_line(head),
         square=dict(square),
         longest_gaps=_longest_gaps(analysis),
+        compilation=_compilation(analysis.manifest),
+        host_parts=_host_parts(analysis),
+    )
+
+
+def _source(analysis: Analysis) -> r.Source:
+    manifest, trace = analysis.manifest, analysis.trace
+    return r.Source(
+        **asdict(analysis.source),
+        batch=manifest.integer("step", "batch"),
+        folder=None if trace.run is None else trace.run.path,
+        name=manifest.text("name"),
+        json_bytes=trace.source.bytes or None,
+        provenance=_provenance(manifest),
+    )
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _per_token(head: Headline) -> r.PerToken:
+    own = {name: head.per_token[name].median for name in STEP_METRICS}
+    period = own["period_ns"]
+    return r.PerToken(
+        **own,
+        host_time_ns=dict(head.host_time_ns),
+        idle_by_cause_ns=dict(head.idle_by_cause_ns),
+        busy_share=_share(own["busy_ns"], period),
+        idle_share_by_cause={k: _share(v, period) for k, v in head.idle_by_cause_ns.items()},
+        host_share={k: _share(v, period) for k, v in head.host_time_ns.items()},
+    )
+
+
+def _host(host: HostDetail) -> r.Host:
+    calls = sum(op.calls for op in host.ops)
+    total = sum(op.self_ns for op in host.ops)
+
+    def functions(rows: Sequence[SpanRow]) -> tuple[r.FunctionRow, ...]:
+        whole = sum(row.self_ns for row in rows)
+        return tuple(r.FunctionRow(f.name, f.self_ns, _share(f.self_ns, whole)) for f in rows)
+
+    return r.Host(
+        launch_call_ns=host.launch_call_ns,
+        cost_per_launch_ns=host.cost_per_launch_ns,
+        launch_to_start_ns=host.launch_to_start_ns,
+        ops=tuple(
+            r.OpRow(
+                o.name,
+                o.calls,
+                o.self_ns,
+                o.launches,
+                _share(o.self_ns, total),
+                _share(o.self_ns, o.calls),
+            )
+            for o in host.ops
+        ),
+        python=functions(host.python),
+        modules=functions(host.modules),
+        op_calls=calls if host.ops else None,
+        op_ns=total if host.ops else None,
+    )
+
+
+def _kernels(table: KernelTable) -> r.Kernels:
+    whole = sum(table.busy_ns_by_class.values())
+    return r.Kernels(
+        time_ns_by_class=dict(table.busy_ns_by_class),
+        overlap_ns=table.overlap_ns,
+        by_op=tuple(
+            r.OriginRow(o.name, o.per_token, o.total_ns_per_token, o.share) for o in table.by_op
+        ),
+        rows=tuple(
+            r.KernelRow(
+                name=row.name,
+                short=row.short,
+                op_class=row.op_class,
+                backend=row.backend,
+                per_token=row.per_token,
+                total_ns_per_token=row.total_ns_per_token,
+                median_ns=row.median_ns,
+                share=row.share,
+                op=row.op,
+                module=row.module,
+                captured=row.captured,
+                bandwidth_bytes_per_s=row.bandwidth,
+                roofline_share=row.roofline_share,
+                roofline_note=row.roofline_note or None,
+            )
+            for row in table.rows
+        ),
+        share_by_class={k: _share(v, whole) for k, v in table.busy_ns_by_class.items()},
     )
 
 
@@ -152,9 +214,10 @@ def first_line(head: Headline) -> r.Headline:
     if unprofiled and rate.unprofiled_idle_ns is not None and rate.unprofiled_idle_ns >= 0:
         idle, whole, idle_basis = rate.unprofiled_idle_ns, step, UNPROFILED
     causes = {name: ns for name, ns in head.idle_by_cause_ns.items() if ns}
+    tokens = head.tokens_per_step or 1
     largest, largest_ns = None, None
     if causes and idle:
-        per_token = idle / (head.tokens_per_step or 1)
+        per_token = idle / tokens
         late = head.unprofiled_late_per_token if idle_basis == UNPROFILED else None
         rest = per_token if late is None else min(per_token, late)
         held = {k: min(v, per_token if k == "graph_node" else rest) for k, v in causes.items()}
@@ -170,6 +233,8 @@ def first_line(head: Headline) -> r.Headline:
         largest_cause=largest,
         largest_cause_ns=largest_ns,
         recoverable=largest is not None and largest not in NOT_THE_HOSTS,
+        token_ns=_share(step, tokens),
+        token_idle_ns=_share(idle, tokens),
     )
 
 
@@ -192,6 +257,7 @@ def _device(device: Device) -> r.DeviceFigures:
         largest_skew_ns=device.largest_skew_ns,
         kernel_dur_sum_ns=device.kernel_dur_sum_ns,
         idle_by_cause_ns=dict(device.idle_by_cause_ns),
+        idle_share=_share(device.idle_ns, device.span_ns),
     )
 
 
@@ -218,21 +284,96 @@ def _steps(analysis: Analysis) -> r.Steps:
     )
 
 
-def _what_if(item: WhatIf) -> r.WhatIf:
+def _what_if(item: WhatIf, analysis: Analysis) -> r.WhatIf:
+    model = analysis.step_model
+    assert model is not None
     return r.WhatIf(
-        item.id, item.title, item.step_ns, item.tokens_per_s, item.binding, item.paced_by
+        item.id,
+        item.title,
+        item.step_ns,
+        item.tokens_per_s,
+        item.binding,
+        item.paced_by,
+        changes=item.changes,
+        times_now=_share(model.step_ns, item.step_ns),
     )
 
 
+def _host_parts(analysis: Analysis) -> r.HostParts | None:
+    """The open step is left out where there is another."""
+    steps, parts = analysis.step_table, analysis.host_parts
+    if steps is None or parts is None or analysis.quality.withholds("host"):
+        return None
+    closed = steps.counted & (np.arange(len(steps)) != steps.open_index)
+    chosen = closed if closed.any() else steps.counted
+    return r.HostParts(
+        engine=parts.engine,
+        source=parts.source,
+        steps=int(chosen.sum()),
+        host_window_ns=int(steps.host_window_ns[chosen].sum()),
+        parts=tuple(
+            r.HostPart(part, spread(parts.ns[chosen, i]).median, int(parts.ns[chosen, i].sum()))
+            for i, part in enumerate(parts.parts)
+            if parts.source is not None
+        ),
+        idle_between_steps_ns=None
+        if analysis.quality.withholds("idle")
+        else spread(parts.idle_between_ns[closed & ~steps.mixed]).median,
+    )
+
+
+def _provenance(manifest: Manifest) -> r.Provenance | None:
+    if not manifest:
+        return None
+    own = {name: manifest.get(name) for name in ("script", "host", "env")}
+    redacted = bool(manifest.get("options", "redact"))
+    return from_data({**own, "redacted": redacted}, r.Provenance, "run.json")
+
+
+def _compilation(manifest: Manifest) -> Compilation | None:
+    own = manifest.get("compile")
+    return from_data(own, Compilation, "run.json") if own else None
+
+
+def gaps_result(analysis: Analysis, longest: int | None = None) -> GapsResult:
+    """Every gap of the device in time order; or the `longest` of the counted steps, longest first.
+
+    Gaps outside counted steps are among the longest only where no step counts.
+    """
+    columns = {
+        name: column.tolist() if hasattr(column, "tolist") else column
+        for name, column in gap_columns(analysis).items()
+    }
+    rows = [
+        Gap(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
+    ]
+    if longest is not None:
+        rows = [rows[i] for i in _by_length(analysis)[:longest].tolist()]
+    return GapsResult(
+        source=analysis.trace.source.path,
+        device=None if analysis.device is None else analysis.device.device,
+        gaps=tuple(rows),
+        withheld=next((q.text for q in analysis.quality.reasons if "causes" in q.withheld), None),
+    )
+
+
+def _by_length(analysis: Analysis) -> Ints:
+    """Gaps, the longest first; of the counted steps, where marks or a period found any."""
+    device, steps = analysis.device, analysis.step_table
+    if device is None:
+        return np.empty(0, np.int64)
+    step = gap_steps(analysis)
+    order = np.lexsort((np.arange(len(device.gaps)), -device.gaps.dur))
+    if steps is not None and steps.counted.any() and steps.rule != "whole trace":
+        order = order[(step[order] >= 0) & steps.counted[np.maximum(step[order], 0)]]
+    return order
+
+
 def _longest_gaps(analysis: Analysis) -> tuple[r.GapRow, ...]:
-    """The longest gaps; of the counted steps, where there are any that marks or a period found."""
-    device, steps, trace = analysis.device, analysis.step_table, analysis.trace
+    device, trace = analysis.device, analysis.trace
     if device is None or not len(device.gaps):
         return ()
     gaps, step = device.gaps, gap_steps(analysis)
-    order = np.lexsort((np.arange(len(gaps)), -gaps.dur))
-    if steps is not None and steps.counted.any() and steps.rule != "whole trace":
-        order = order[(step[order] >= 0) & steps.counted[np.maximum(step[order], 0)]]
     withheld = analysis.quality.withholds("causes")
     return tuple(
         r.GapRow(
@@ -242,11 +383,9 @@ def _longest_gaps(analysis: Analysis) -> tuple[r.GapRow, ...]:
             dur_ns=int(gaps.dur[i]),
             cause_ns={}
             if withheld
-            else {
-                name: int(ns) for name, ns in zip(CAUSES, gaps.cause_ns[i], strict=True) if ns
-            },
+            else {name: int(ns) for name, ns in zip(CAUSES, gaps.cause_ns[i], strict=True) if ns},
             before=classify(trace.name_of(int(gaps.before[i]))).short,
             after=classify(trace.name_of(int(gaps.after[i]))).short,
         )
-        for i in order[:GAPS_KEPT]
+        for i in _by_length(analysis)[:GAPS_KEPT]
     )

@@ -9,6 +9,7 @@ from gaptrace.measure.ceilings import Ceilings, StepModel, WhatIf
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gemm import Products
 from gaptrace.measure.headline import Headline
+from gaptrace.measure.hostparts import HostParts
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail
 from gaptrace.measure.power import Power
@@ -18,6 +19,7 @@ from gaptrace.measure.threads import Activity
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.analysis import Piecewise
 from gaptrace.trace import Trace
+
 
 @dataclass(frozen=True)
 class SourceFacts:
@@ -60,6 +62,7 @@ class Analysis:
     power: Power | None
     threads: Mapping[int, Activity]
     piecewise: Piecewise | None = None
+    host_parts: HostParts | None = None
 
     @property
     def path(self) -> str:

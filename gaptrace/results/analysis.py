@@ -6,7 +6,7 @@ for what is withheld or unknown; the reason is in `quality`.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -66,7 +66,7 @@ class Reason(Struct, frozen=True):
 class Quality(Struct, frozen=True):
     """The verdict `ok`, `limited` or `refused`, and every reason, the gravest first."""
 
-    verdict: Literal["ok", "limited", "refused"]
+    verdict: str
     reasons: tuple[Reason, ...] = ()
 
     def withholds(self, *names: str) -> bool:
@@ -320,6 +320,29 @@ class Host(Struct, frozen=True):
     op_ns: Maybe = None
 
 
+class HostPart(Struct, frozen=True):
+    """Host time of one engine part: median of a step, and the total over the steps read."""
+
+    part: str
+    median_ns: Maybe
+    total_ns: int
+
+
+class HostParts(Struct, frozen=True):
+    """Host time by engine part over the steps that count; totals of parts sum to host_window_ns.
+
+    source: `labels`, `Python frames` or both; None where neither shows a part. idle_between_steps_ns:
+    median GPU idle time from a step's last op to the next step's first.
+    """
+
+    engine: str | None
+    source: str | None
+    steps: int
+    host_window_ns: int
+    parts: tuple[HostPart, ...]
+    idle_between_steps_ns: Maybe
+
+
 class OriginRow(Struct, frozen=True):
     """GPU work by the CPU op that launched it, per token."""
 
@@ -468,4 +491,5 @@ class AnalysisResult(Struct, frozen=True):
     square: dict[str, SquareCell] = {}
     longest_gaps: tuple[GapRow, ...] = ()
     compilation: Compilation | None = None
+    host_parts: HostParts | None = None
     schema: str = field(default=ANALYSIS)

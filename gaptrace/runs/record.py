@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from gaptrace.measure.record import first_line
 from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
 from gaptrace.results import run as r
 from gaptrace.results.codec import from_data
-from gaptrace.results.manifest import RunManifest
+from gaptrace.results.manifest import Autotune, RunManifest
 from gaptrace.results.prediction import SquareCell
 from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch, step_ns
 from gaptrace.runs.startup import seam_prices, tuning_gain
@@ -54,11 +55,16 @@ def _rows(run: RunAnalysis) -> tuple[r.ModeRow, ...]:
     times = {m: ns for m, a in chosen.items() if a is not None and (ns := step_ns(a)) is not None}
     best = min(times, key=lambda mode: times[mode], default=None)
     base = "eager" if "eager" in times else None
-    return tuple(_row(run, mode, chosen[mode], best, times.get(base or "")) for mode in run.modes)
+    ends = (times.get(base or ""), times.get(best or ""))
+    return tuple(_row(run, mode, chosen[mode], best, ends) for mode in run.modes)
 
 
 def _row(
-    run: RunAnalysis, mode: str, analysis: Analysis | None, best: str | None, eager: int | None
+    run: RunAnalysis,
+    mode: str,
+    analysis: Analysis | None,
+    best: str | None,
+    ends: tuple[int | None, int | None],
 ) -> r.ModeRow:
     cells = [cell for cell in run.cells if cell.mode == mode]
     if analysis is None:
@@ -71,6 +77,7 @@ def _row(
     assert analysis.result is not None
     findings = analysis.result.findings
     step = step_ns(analysis)
+    eager, shortest = ends
     return r.ModeRow(
         mode=mode,
         status=next((c.status for c in cells if c.analysis is analysis), "ok"),
@@ -79,7 +86,9 @@ def _row(
         basis=head.basis,
         step_ns=head.step_ns,
         tokens_per_s=head.tokens_per_s,
-        spread=(max(times) - min(times)) / 2 / min(times) if len(times) > 1 and min(times) else None,
+        spread=(max(times) - min(times)) / 2 / min(times)
+        if len(times) > 1 and min(times)
+        else None,
         idle_share=head.idle_share,
         idle_basis=head.idle_basis,
         kernels=steps["kernels"].median,
@@ -92,6 +101,7 @@ def _row(
         verdict=analysis.quality.verdict,
         finding=findings[0].id if findings else None,
         times_eager=eager / step if eager and step else None,
+        times_slower=step / shortest if shortest and step else None,
         fastest=mode == best,
         as_fast_as_best=best is not None and mode != best and overlap(run, best, mode),
         path=analysis.path,
@@ -110,6 +120,11 @@ def _not_recorded(cell: CellResult) -> r.ModeRow:
 def step_times(run: RunAnalysis, mode: str) -> list[int]:
     """Step times of a mode's repeats in ns, in the order recorded."""
     return [ns for analysis in run.repeats(mode) if (ns := step_ns(analysis)) is not None]
+
+
+def _spread(times: list[int]) -> float | None:
+    """Half the range over the least; None for a single one."""
+    return (max(times) - min(times)) / 2 / min(times) if len(times) > 1 and min(times) else None
 
 
 def overlap(run: RunAnalysis, one: str, other: str) -> bool:
@@ -138,7 +153,22 @@ def _recorded(run: RunAnalysis, mode: str) -> r.Recorded | None:
         name: next((s for m in own if (s := getattr(m, name)) is not None), None)
         for name in _SECTIONS
     }
-    return r.Recorded(**found) if any(found.values()) else None
+    if not any(found.values()):
+        return None
+    tuned = None if found["autotune"] is None else _tuned(found["autotune"])
+    return r.Recorded(**found, tuned=tuned)
+
+
+def _tuned(autotune: Autotune) -> r.Tuned:
+    choices, templates = autotune.choices or (), autotune.templates or ()
+    counts = [template.count or 1 for template in templates]
+    return r.Tuned(
+        products=len(choices),
+        by_kind=dict(Counter(c.kind or "unknown kind" for c in choices).most_common()),
+        templates=sum(counts),
+        prologues=sum(n for n, t in zip(counts, templates, strict=True) if t.prologue),
+        epilogues=sum(n for n, t in zip(counts, templates, strict=True) if t.epilogue),
+    )
 
 
 def _notes(run: RunAnalysis) -> tuple[str, ...]:

@@ -5,10 +5,11 @@ Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gaptrace.measure.startup import COLD, PARTLY, UNCACHED, WARM, startup_of
 from gaptrace.measure.stats import spread
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.run import ModeStart, SeamPrice, TuningGain
@@ -16,42 +17,10 @@ from gaptrace.results.run import ModeStart, SeamPrice, TuningGain
 if TYPE_CHECKING:
     from gaptrace.runs.run import RunAnalysis
 
-COLD, WARM, PARTLY, UNCACHED = "cold", "warm", "partly warm", "none"
 S = 1e9
 AUTOTUNED = "max-autotune"
 # What a tuned step is measured against: the same step compiled and captured, but not tuned.
 UNTUNED = ("compiled-graph", "reduce-overhead")
-
-
-@dataclass(frozen=True)
-class StartUp:
-    """The start of one process; times in ns, None where they were not recorded.
-
-    ready_ns: host time of all warm-up steps up to the last that compiled or captured anything.
-    first_call_ns: the first step alone. compile_ns, autotune_ns, capture_ns: the parts that the
-    recorder could tell. cache: `cold`, `warm`, `partly warm` or `none` (nothing compiled).
-    """
-
-    ready_ns: int | None
-    first_call_ns: int | None
-    compile_ns: float | None
-    autotune_ns: float | None
-    capture_ns: int | None
-    cache: str | None
-
-
-def startup_of(manifest: Manifest) -> StartUp | None:
-    """The start of a recording, None where the recorder did not time it."""
-    if not isinstance(manifest.get("startup"), Mapping):
-        return None
-    return StartUp(
-        ready_ns=manifest.integer("startup", "ready_ns"),
-        first_call_ns=manifest.integer("startup", "first_call_ns"),
-        compile_ns=manifest.ns_of_seconds("startup", "compile_seconds"),
-        autotune_ns=manifest.ns_of_seconds("startup", "autotune_seconds"),
-        capture_ns=manifest.integer("startup", "capture_ns"),
-        cache=manifest.text("startup", "cache"),
-    )
 
 
 def mode_start(manifests: Iterable[Manifest]) -> ModeStart | None:
@@ -157,6 +126,7 @@ def seam_prices(run: RunAnalysis) -> tuple[SeamPrice, ...]:
                 seams=parts.seams,
                 beyond=apart,
                 per_seam_ns=(step - whole_step) / parts.seams,
+                change_ns=step - whole_step,
             )
         )
     return tuple(found)

@@ -8,6 +8,9 @@ import pytest
 
 from gaptrace.knowledge.engines import label_styles
 from gaptrace.measure.labels import Label, marks_step, read_label, read_together
+from gaptrace.measure.links import link
+from gaptrace.measure.marks import find_marks
+from tests.builders import kernel, launch, mark, trace_of
 
 
 class Row(NamedTuple):
@@ -148,6 +151,23 @@ def test_marks_of_steps_are_passes_of_the_target_model_and_what_encloses_an_iter
     for row in ROWS:
         marks = row.engine is not None and row.role in ("step", "iteration", "verify")
         assert marks_step(row.text) == marks
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if marks_step(row.text)], ids=lambda r: r.text)
+def test_a_trace_with_such_labels_has_them_as_steps(row: Row) -> None:
+    events = []
+    for step in range(3):
+        at = 100 + 100 * step
+        events += [
+            mark(row.text, at=at, dur=60),
+            launch(at=at + 5, dur=2, corr=step + 1),
+            kernel("k", at=at + 20, dur=30, corr=step + 1),
+        ]
+    trace = trace_of(*events)
+    marks = find_marks(trace, link(trace))
+    assert marks.rule == "engine labels"
+    assert marks.start.tolist() == [100, 200, 300]
+    assert {(label.phase, label.batch) for label in marks.label} == {(row.phase, row.batch)}
 
 
 def test_decode_beside_verify_of_the_same_batch_is_the_draft_model() -> None:

@@ -1,0 +1,41 @@
+"""The start of one process as the recorder timed it; nothing of it is in a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gaptrace.reading.manifest import Manifest
+
+COLD, WARM, PARTLY, UNCACHED = "cold", "warm", "partly warm", "none"
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """The start of one process; times in ns, None where they were not recorded.
+
+    ready_ns: host time of all warm-up steps up to the last that compiled or captured anything.
+    first_call_ns: the first step alone. compile_ns, autotune_ns, capture_ns: the parts that the
+    recorder could tell. cache: `cold`, `warm`, `partly warm` or `none` (nothing compiled).
+    """
+
+    ready_ns: int | None
+    first_call_ns: int | None
+    compile_ns: float | None
+    autotune_ns: float | None
+    capture_ns: int | None
+    cache: str | None
+
+
+def startup_of(manifest: Manifest) -> StartUp | None:
+    """The start of a recording, None where the recorder did not time it."""
+    if not isinstance(manifest.get("startup"), Mapping):
+        return None
+    return StartUp(
+        ready_ns=manifest.integer("startup", "ready_ns"),
+        first_call_ns=manifest.integer("startup", "first_call_ns"),
+        compile_ns=manifest.ns_of_seconds("startup", "compile_seconds"),
+        autotune_ns=manifest.ns_of_seconds("startup", "autotune_seconds"),
+        capture_ns=manifest.integer("startup", "capture_ns"),
+        cache=manifest.text("startup", "cache"),
+    )
