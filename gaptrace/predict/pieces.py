@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from gaptrace import units
-from gaptrace.findings.view import View
 from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.fusion_model import Estimate
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.view import View
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.nodes import Nodes
 from gaptrace.predict.result import MeasuredPieces, Pieces
