@@ -246,6 +246,7 @@ def _kernels(analysis: Analysis) -> dict[str, Any]:
                 "name": row.name,
                 "short": row.short,
                 "class": row.op_class,
+                "sub_class": row.sub_class,
                 "backend": row.backend,
                 "per_token": _number(row.per_token),
                 "total_ns_per_token": _number(row.total_ns_per_token),
