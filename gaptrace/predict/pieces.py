@@ -19,7 +19,7 @@ from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.nodes import Nodes
 from gaptrace.predict.result import MeasuredPieces, Pieces
 from gaptrace.predict.square import is_compiled
-from gaptrace.measure.step import step_ns
+from gaptrace.runs.run import step_ns
 from gaptrace.trace import Cat, Ints
 
 

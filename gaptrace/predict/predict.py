@@ -34,7 +34,7 @@ from gaptrace.predict.square import is_compiled, mode_of, square
 from gaptrace.predict.stacked import stacked_caches
 from gaptrace.predict.stacked_shapes import as_caches
 from gaptrace.reading.manifest import Manifest
-from gaptrace.measure.step import step_ns
+from gaptrace.runs.run import RunAnalysis, step_ns
 
 Answer = Mapping[str, Any]
 # Busy below this share of the step: the host sets the pace, and the step takes what it takes.

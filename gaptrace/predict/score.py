@@ -8,7 +8,7 @@ from gaptrace.measure.fusion_model import Estimate
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.captured import CAPTURED
 from gaptrace.predict.result import CapturedStep, CompiledStep, Realised, Score
-from gaptrace.measure.step import step_ns
+from gaptrace.runs.run import step_ns
 
 # Classes below this share of the busy time say little in percent.
 SMALL_CLASS = 0.05

@@ -16,7 +16,7 @@ from gaptrace.predict.result import (
     Cell,
     CompiledStep,
 )
-from gaptrace.measure.step import step_ns
+from gaptrace.runs.run import step_ns
 
 # From this share of kernels by Inductor on, the step counts as compiled.
 COMPILED = 0.1
