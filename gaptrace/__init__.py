@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 from gaptrace.errors import GaptraceError
 
 if TYPE_CHECKING:
-    from gaptrace.compare.compare import compare as compare
-    from gaptrace.compare.result import Comparison as Comparison
     from gaptrace.measure.analyze import analyze as analyze
     from gaptrace.measure.options import Options as Options
     from gaptrace.measure.result import Analysis as Analysis
     from gaptrace.reading.loading import load as load
+    from gaptrace.results.comparison import ComparisonResult as ComparisonResult
+    from gaptrace.runs.compared import compare as compare
     from gaptrace.trace import Trace as Trace
 
 __version__ = "0.1.0"
 __all__ = [
     "Analysis",
-    "Comparison",
+    "ComparisonResult",
     "GaptraceError",
     "Options",
     "Trace",
@@ -39,11 +39,11 @@ __all__ = [
 # Found on first use, so that `import gaptrace` costs next to nothing.
 _WHERE = {
     "Analysis": "gaptrace.measure.result",
-    "Comparison": "gaptrace.compare.result",
+    "ComparisonResult": "gaptrace.results.comparison",
     "Options": "gaptrace.measure.options",
     "Trace": "gaptrace.trace",
     "analyze": "gaptrace.measure.analyze",
-    "compare": "gaptrace.compare.compare",
+    "compare": "gaptrace.runs.compared",
     "load": "gaptrace.reading.loading",
 }
 

@@ -84,9 +84,9 @@ def _text(result: Result, *, color: bool) -> str:
     from gaptrace.report.sweep_text import sweep_report
     from gaptrace.report.text import text_report
     from gaptrace.runs.run import RunAnalysis
-    from gaptrace.runs.sweep import SweepAnalysis
+    from gaptrace.results.run import SweepResult
 
-    if isinstance(result, SweepAnalysis):
+    if isinstance(result, SweepResult):
         return sweep_report(result, color=color)
     if isinstance(result, RunAnalysis):
         return run_report(result, color=color)

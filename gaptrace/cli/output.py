@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from gaptrace.measure.result import Analysis
     from gaptrace.report.privacy import Privacy
     from gaptrace.runs.run import RunAnalysis
-    from gaptrace.runs.sweep import SweepAnalysis
+    from gaptrace.results.run import SweepResult
 
-Result: TypeAlias = "Analysis | RunAnalysis | SweepAnalysis"
+Result: TypeAlias = "Analysis | RunAnalysis | SweepResult"
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -62,7 +62,7 @@ def section(
     title: str,
     *,
     brief: bool = False,
-    after: str = "",  # noqa: A002
+    after: str = "",
 ) -> Callable[[Builder], Builder]:
     """Register a builder as a section of a kind of document: behind `after`, else at the end."""
 

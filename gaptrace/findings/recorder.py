@@ -12,7 +12,7 @@ from gaptrace import units
 from gaptrace.findings.rule import Claim, Finding, Needs, rule
 from gaptrace.knowledge.graph_skips import skip_of
 from gaptrace.knowledge.inductor_names import inductor_parts
-from gaptrace.runs.startup import COLD, PARTLY, startup_of
+from gaptrace.measure.startup import COLD, PARTLY, startup_of
 
 if TYPE_CHECKING:
     from gaptrace.findings.view import View

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gaptrace.findings.rule import Finding
     from gaptrace.measure.piecewise import Piecewise
-    from gaptrace.predict.result import Prediction
+    from gaptrace.results.prediction import PredictionResult
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Analysis:
         return summary(self)
 
     @cached_property
-    def prediction(self) -> Prediction:
+    def prediction(self) -> PredictionResult:
         """What capturing and compiling this step would give, with ranges and sources."""
         from gaptrace.predict import predict
 

@@ -26,8 +26,7 @@ _STEP_NAMES = (
 
 def summary(analysis: Analysis) -> dict[str, Any]:
     """Every figure under its stable name; withheld ones are None with the reason in `quality`."""
-    # Imported here: predictions read analyses, and a summary is part of one.
-    from gaptrace.predict.summary import capture_field, compile_field
+    from gaptrace.results.codec import to_data
 
     head = analysis.headline
     return {
@@ -86,8 +85,8 @@ def summary(analysis: Analysis) -> dict[str, Any]:
             }
             for item in analysis.what_ifs
         ],
-        "capture": capture_field(analysis.prediction),
-        "compile": compile_field(analysis.prediction),
+        "capture": to_data(analysis.prediction.capture),
+        "compile": to_data(analysis.prediction.compile),
         "piecewise": _piecewise(analysis),
         "host": _host(analysis),
         "kernels": _kernels(analysis),

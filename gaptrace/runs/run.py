@@ -16,7 +16,9 @@ from gaptrace.measure.options import Options
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import median_place
 from gaptrace.reading.manifest import Manifest
-from gaptrace.runs.startup import ModeStart, mode_start, seam_prices, tuning_gain
+from gaptrace.results.codec import to_data
+from gaptrace.results.run import ModeStart
+from gaptrace.runs.startup import mode_start, seam_prices, tuning_gain
 from gaptrace.trace import RunInfo, Trace
 
 
@@ -90,10 +92,10 @@ class RunAnalysis:
         return {
             "schema": "gaptrace.runs/1",
             "name": self.name,
-            "startup": {mode: start.as_dict() for mode, start in self.starts.items()},
-            "autotuning": None if gain is None else gain.as_dict(),
+            "startup": to_data(self.starts),
+            "autotuning": to_data(gain),
             "missing": list(self.missing),
-            "seam_prices": [price.as_dict() for price in seam_prices(self)],
+            "seam_prices": to_data(seam_prices(self)),
             "cells": [
                 {
                     "mode": cell.mode,
