@@ -17,17 +17,17 @@ from gaptrace.errors import GaptraceError
 if TYPE_CHECKING:
     from gaptrace.analysis import Analysis as Analysis
     from gaptrace.analysis import analyze as analyze
-    from gaptrace.compare.compare import compare as compare
     from gaptrace.measure.options import Options as Options
-    from gaptrace.results.comparison import Comparison as Comparison
     from gaptrace.reading.loading import load as load
+    from gaptrace.results.comparison import ComparisonResult as ComparisonResult
+    from gaptrace.runs.compared import compare as compare
     from gaptrace.trace import Trace as Trace
 
     __version__: str
 
 __all__ = [
     "Analysis",
-    "Comparison",
+    "ComparisonResult",
     "GaptraceError",
     "Options",
     "Trace",
@@ -40,11 +40,11 @@ __all__ = [
 # Found on first use, so that `import gaptrace` costs next to nothing.
 _WHERE = {
     "Analysis": "gaptrace.analysis",
-    "Comparison": "gaptrace.results.comparison",
+    "ComparisonResult": "gaptrace.results.comparison",
     "Options": "gaptrace.measure.options",
     "Trace": "gaptrace.trace",
     "analyze": "gaptrace.analysis",
-    "compare": "gaptrace.compare.compare",
+    "compare": "gaptrace.runs.compared",
     "load": "gaptrace.reading.loading",
 }
 

@@ -40,12 +40,9 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
     under a banner (and overwrites files that exist).
     """
     from gaptrace.cli.sides import read_inputs
-    from gaptrace.compare.compare import FORCE, REFUSE, CompareOptions, compare_pairs
-    from gaptrace.compare.gates import judge
+    from gaptrace.compare.compare import FORCE, REFUSE, CompareOptions
     from gaptrace.compare.noise import SEED
     from gaptrace.compare.pairing import plan_pairs
-    from gaptrace.report.files import kinds, render_report
-    from gaptrace.report.privacy import Privacy
 
     privacy = Privacy.REDACTED if values["redact"] else Privacy.OPEN
     for path in values["out"]:

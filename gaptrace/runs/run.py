@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from gaptrace.analysis import Analysis, analyze
 from gaptrace.measure.options import Options
+from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import median_place
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.run import ModeStart
-from gaptrace.runs.startup import mode_start
 from gaptrace.trace import Trace
 
 
