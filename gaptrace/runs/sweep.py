@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
@@ -19,7 +20,7 @@ from gaptrace.predict import PredictOptions, predict
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.prediction import AtBatch
 from gaptrace.results.run import SweepPoint, SweepResult, SweepRow, SweepSaving
-from gaptrace.runs.run import RunAnalysis, step_ns
+from gaptrace.runs.run import RunAnalysis
 
 # What compiling saved is read from the first of these pairs that a point has recorded.
 PAIRS = (("eager", "compiled"), ("graph", "compiled-graph"))
@@ -62,7 +63,7 @@ def analyze_sweep(
         facts = facts or _facts(run)
         notes.update(dict.fromkeys(_notes(point, run)))
         for cell in run.cells:
-            for finding in cell.analysis.findings if cell.analysis is not None else ():
+            for finding in cell.analysis.result.findings if cell.analysis is not None else ():
                 if finding.ceiling_ns_per_token > 0:
                     findings[finding.id, finding.title] = None
     return SweepResult(
