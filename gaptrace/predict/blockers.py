@@ -14,8 +14,7 @@ import numpy as np
 
 from gaptrace import intervals as iv
 from gaptrace import units
-from gaptrace.findings.rule import Bools
-from gaptrace.findings.view import Calls, View
+from gaptrace.findings.view import Bools, Calls, View
 from gaptrace.findings.waits import (
     COPY,
     EXPLICIT,

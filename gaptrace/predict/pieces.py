@@ -13,11 +13,12 @@ from gaptrace import units
 from gaptrace.findings.view import View
 from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.fusion_model import Estimate
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.nodes import Nodes
-from gaptrace.predict.square import is_compiled, step_ns
+from gaptrace.predict.square import is_compiled
 from gaptrace.predict.steps import range_of
 from gaptrace.results.prediction import MeasuredPieces, PredictedPieces
 from gaptrace.trace import Cat, Ints

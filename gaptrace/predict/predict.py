@@ -11,6 +11,7 @@ from msgspec import convert, to_builtins
 
 from gaptrace.errors import GaptraceError
 from gaptrace.measure import fusion_model as fm
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.captured import captured_step, is_captured
 from gaptrace.predict.compiled import Host, compiled_step
@@ -23,7 +24,7 @@ from gaptrace.predict.saved import saved_answer
 from gaptrace.predict.savings import exact_savings
 from gaptrace.predict.score import score
 from gaptrace.predict.shapes import estimated, estimated_savings
-from gaptrace.predict.square import is_compiled, mode_of, square, step_ns
+from gaptrace.predict.square import is_compiled, mode_of, square
 from gaptrace.predict.stacked import stacked_caches
 from gaptrace.predict.stacked_shapes import as_caches
 from gaptrace.predict.steps import CapturedStep, CompiledStep

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaptrace.findings.rule import Needs
-from gaptrace.findings.view import View
+from gaptrace.findings.view import Needs, View
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.blockers import blockers, recorded_blockers
 from gaptrace.predict.captured import is_captured

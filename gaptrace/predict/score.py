@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gaptrace.measure.fusion_model import Estimate
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.captured import CAPTURED
-from gaptrace.predict.square import step_ns
 from gaptrace.predict.steps import CapturedStep, CompiledStep
 from gaptrace.results.prediction import Realised, Score
 
