@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from gaptrace.cli.output import report_of
 from gaptrace.errors import GaptraceError, OptionError
 
 if TYPE_CHECKING:
-    from gaptrace.cli.output import Result
+    from gaptrace.analysis import Analysis
+    from gaptrace.cli.analyze import Analyzed
     from gaptrace.compare.gates import Gate
-    from gaptrace.measure.result import Analysis
     from gaptrace.results.comparison import GateResult
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -155,7 +156,7 @@ def judge_analyses(
     return tuple(replace(result, text=gate_text(result)) for result in results)
 
 
-def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
+def finish_analyze(results: Sequence[Analyzed], values: Mapping[str, Any]) -> int:
     """Judge the gates of `gaptrace analyze` and tell GitHub if asked to; the exit code.
 
     The last thing a command does: `values` are its keyword arguments, `results` what it analysed.
@@ -169,33 +170,37 @@ def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
     found = [analysis for _, analyses in groups for analysis in analyses]
     sweeps = [result for result in results if isinstance(result, SweepResult)]
     if values["github"]:
-        from gaptrace.cli.output import redacting
-        from gaptrace.report.files import render_report
+        from gaptrace.document.blocks import Detail
+        from gaptrace.render.files import file_text
 
         findings = dict.fromkeys(
-            (f.id, f.title) for a in found for f in a.findings if f.ceiling_ns_per_token > 0
+            (f.id, f.title)
+            for analysis in found
+            for f in analysis.result.findings
+            if f.ceiling_ns_per_token > 0
         )
         findings.update(dict.fromkeys(pair for sweep in sweeps for pair in sweep.findings))
-        text = render_report("summary.md", list(results), redacting(redact=values["redact"]))
+        reports = [report_of(result) for result in results]
+        text = file_text("summary.md", reports, Detail.BRIEF, redact=values["redact"])
         tell_github(text, gates, findings)
     if say_gates(gates):
         return 1
     verdicts = {analysis.quality.verdict for analysis in found}
-    verdicts.update(*(sweep.verdicts for sweep in sweeps))
+    verdicts.update(v for sweep in sweeps for row in sweep.rows for v in row.verdicts)
     strict = values["strict"] and (verdicts != {"ok"} or unjudged(gates))
     if strict:
         click.echo("gaptrace: --strict: not every trace is ok and every gate judged", err=True)
     return 2 if verdicts <= {"refused"} or strict else 0
 
 
-def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]:
+def groups_of(results: Sequence[Analyzed]) -> list[tuple[str, Sequence[Analysis]]]:
     """What is judged together, with its label: a trace alone, the repeats of each mode of a run.
 
     Sweeps are left out: see `no_gates_on`.
     """
     from gaptrace.compare.side import short_label
-    from gaptrace.runs.run import RunAnalysis
     from gaptrace.results.run import SweepResult
+    from gaptrace.runs.run import RunAnalysis
 
     groups: list[tuple[str, Sequence[Analysis]]] = []
     for result in results:

@@ -12,6 +12,7 @@ from msgspec import convert, to_builtins
 from gaptrace.errors import GaptraceError
 from gaptrace.measure import fusion_model as fm
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.step import step_ns
 from gaptrace.predict.captured import captured_step, is_captured
 from gaptrace.predict.compiled import Host, compiled_step
 from gaptrace.predict.constants import GraphModel, Replayed, graph_model
@@ -23,7 +24,7 @@ from gaptrace.predict.saved import saved_answer
 from gaptrace.predict.savings import exact_savings
 from gaptrace.predict.score import score
 from gaptrace.predict.shapes import estimated, estimated_savings
-from gaptrace.predict.square import is_compiled, mode_of, square, step_ns
+from gaptrace.predict.square import is_compiled, mode_of, square
 from gaptrace.predict.stacked import stacked_caches
 from gaptrace.predict.stacked_shapes import as_caches
 from gaptrace.predict.steps import CapturedStep, CompiledStep
@@ -207,8 +208,9 @@ def _model(analysis: Analysis, peers: _Peers, target: str) -> GraphModel:
         for mode, a in peers.measured.items()
         if mode != target and mode not in OTHERWISE_CAPTURED and is_captured(a)
     ]
-    empty = analysis.manifest.integer("device", "empty_launch", "graph_node_ns")
-    return graph_model(analysis.source.gpu, replays, empty)
+    empty = analysis.manifest.device.empty_launch
+    node_ns = None if empty is None or empty.graph_node_ns is None else int(empty.graph_node_ns)
+    return graph_model(analysis.source.gpu, replays, node_ns)
 
 
 def host_of(analysis: Analysis) -> Host:
@@ -278,7 +280,7 @@ def _compiled(
 
 
 def _batch(analysis: Analysis) -> int:
-    batch = analysis.manifest.integer("step", "batch")
+    batch = analysis.manifest.step.batch
     return max(batch or int(analysis.headline.tokens_per_step or 1), 1)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from gaptrace.measure.fusion_model import Estimate
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.step import step_ns
 from gaptrace.predict.captured import CAPTURED
-from gaptrace.predict.square import step_ns
 from gaptrace.predict.steps import CapturedStep, CompiledStep
 from gaptrace.results.prediction import Realised, Score
 

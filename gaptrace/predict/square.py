@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from gaptrace.measure.fusion_model import Estimate
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.step import step_ns
 from gaptrace.predict.captured import is_captured
 from gaptrace.predict.steps import CapturedStep, CompiledStep, range_of
 from gaptrace.results.prediction import MEASURED, PREDICTED, UNKNOWN, SquareCell
@@ -15,15 +16,6 @@ from gaptrace.results.prediction import MEASURED, PREDICTED, UNKNOWN, SquareCell
 MODES = ("eager", "compiled", "graph", "compiled-graph")
 # From this share of kernels by Inductor on, the step counts as compiled.
 COMPILED = 0.1
-
-
-def step_ns(analysis: Analysis) -> int | None:
-    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
-    unprofiled = analysis.headline.rate.unprofiled_step_ns
-    if unprofiled is not None:
-        return unprofiled
-    median = analysis.headline.steps["period_ns"].median
-    return None if median is None else int(median)
 
 
 def mode_of(analysis: Analysis) -> str:
@@ -57,6 +49,9 @@ def _cell(
         launches=launches,
         source=source or None,
         note=note or None,
+        rate_range=(tokens * 1e9 / step.high_ns, tokens * 1e9 / step.low_ns)
+        if known == PREDICTED and step.low_ns > 0
+        else None,
     )
 
 

@@ -9,8 +9,8 @@ from gaptrace.measure.options import Options
 
 if TYPE_CHECKING:
     from gaptrace.reading.runfolder import RunFolder
-    from gaptrace.runs.run import RunAnalysis
     from gaptrace.results.run import SweepResult
+    from gaptrace.runs.run import RunAnalysis
 
 
 def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
@@ -22,8 +22,8 @@ def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
 
 def read_points(path: str, options: Options, *, use_cache: bool) -> SweepResult:
     """Every point of the sweep at a path, analysed and condensed."""
-    from gaptrace.reading.runfolder import read_sweep
     from gaptrace.document.sweep_words import said
+    from gaptrace.reading.runfolder import read_sweep
     from gaptrace.results.run import SweepPoint
     from gaptrace.runs.sweep import analyze_sweep
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import Analysis, analyze
 from gaptrace.measure.options import Options
-from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import median_place
 from gaptrace.reading.manifest import Manifest
-from gaptrace.results.codec import to_data
 from gaptrace.results.run import ModeStart
-from gaptrace.runs.startup import mode_start, seam_prices, tuning_gain
-from gaptrace.trace import RunInfo, Trace
+from gaptrace.runs.startup import mode_start
+from gaptrace.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -37,9 +34,9 @@ class CellResult:
     def remarks(self, *outputs: str) -> list[str]:
         """Why it failed, outputs whose status is one of `outputs`, a trace that is not ok."""
         found = [self.reason] if self.reason else []
-        status = self.manifest.text("outputs", "status")
+        status = self.manifest.outputs.status
         if status in outputs:
-            found.append(f"outputs {status} ({self.manifest.text('outputs', 'reason') or ''})")
+            found.append(f"outputs {status} ({self.manifest.outputs.reason or ''})")
         if self.analysis is not None and self.analysis.quality.verdict != "ok":
             grave = self.analysis.quality.reasons[0]
             found.append(f"trace {grave.level}: {grave.text}")
@@ -83,29 +80,6 @@ class RunAnalysis:
             mode: start
             for mode in self.modes
             if (start := mode_start(c.manifest for c in self.cells if c.mode == mode)) is not None
-        }
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The run as plain data: `gaptrace.runs/1`, one analysis per cell that has one."""
-        gain = tuning_gain(self)
-        return {
-            "schema": "gaptrace.runs/1",
-            "name": self.name,
-            "startup": to_data(self.starts),
-            "autotuning": to_data(gain),
-            "missing": list(self.missing),
-            "seam_prices": to_data(seam_prices(self)),
-            "cells": [
-                {
-                    "mode": cell.mode,
-                    "repeat": cell.repeat,
-                    "status": cell.status,
-                    "reason": cell.reason or None,
-                    "analysis": None if cell.analysis is None else cell.analysis.summary,
-                }
-                for cell in self.cells
-            ],
         }
 
 
@@ -180,8 +154,3 @@ def _lend(options: Options, eager: Analysis) -> Options:
         weight_bytes=options.weight_bytes or moved.weight_bytes,
         kv_bytes=options.kv_bytes or moved.kv_bytes,
     )
-
-
-def manifest_of(path: str, data: dict[str, object]) -> Manifest:
-    """A manifest from a parsed run.json."""
-    return Manifest(RunInfo(path, data))

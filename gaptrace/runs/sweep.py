@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gaptrace.measure.result import Analysis
-from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
+from gaptrace.measure.step import step_ns
 from gaptrace.predict import PredictOptions, predict
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.prediction import AtBatch
 from gaptrace.results.run import SweepPoint, SweepResult, SweepRow, SweepSaving
-from gaptrace.runs.run import RunAnalysis, step_ns
+from gaptrace.runs.run import RunAnalysis
+from gaptrace.runs.startup import mode_start
 
 # What compiling saved is read from the first of these pairs that a point has recorded.
 PAIRS = (("eager", "compiled"), ("graph", "compiled-graph"))
@@ -62,7 +63,7 @@ def analyze_sweep(
         facts = facts or _facts(run)
         notes.update(dict.fromkeys(_notes(point, run)))
         for cell in run.cells:
-            for finding in cell.analysis.findings if cell.analysis is not None else ():
+            for finding in cell.analysis.result.findings if cell.analysis is not None else ():
                 if finding.ceiling_ns_per_token > 0:
                     findings[finding.id, finding.title] = None
     return SweepResult(
@@ -117,7 +118,7 @@ def _row(point: SweepPoint, run: RunAnalysis, mode: str) -> SweepRow:
         bandwidth_tokens_per_s=limits.bandwidth_tokens_per_s,
         binding=limits.binding,
         distance=limits.distance,
-        padding_share=analysis.manifest.number("buckets", "padding_share"),
+        padding_share=analysis.manifest.buckets.padding_share,
         verdicts=tuple(cell.analysis.quality.verdict for cell in cells if cell.analysis),
         startup=start,
         choices=_choices(manifests),
@@ -140,10 +141,8 @@ def _replays(analysis: Analysis) -> float | None:
 def _choices(manifests: Sequence[Manifest]) -> dict[str, int] | None:
     """How many products went to which kind of kernel, in the first repeat that lists any."""
     for manifest in manifests:
-        listed = manifest.get("autotune", "choices")
-        if isinstance(listed, list) and listed:
-            kinds = [str(item.get("kind") or "?") for item in listed if isinstance(item, Mapping)]
-            return dict(Counter(kinds).most_common())
+        if listed := manifest.autotune.choices:
+            return dict(Counter(item.kind or "?" for item in listed).most_common())
     return None
 
 

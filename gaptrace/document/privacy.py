@@ -1,0 +1,1 @@
+def redacted(r): return r
