@@ -1,4 +1,7 @@
-"""What autotuning pays and what seams cost: modes of a run against each other, unprofiled."""
+"""What a mode costs before its first steady step: compiling, autotuning, capturing, cold and warm.
+
+Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it is in a trace.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def _tuning_cost(run: RecordedRun, against: str) -> tuple[float | None, str]:
     """
     own = [cell.manifest for cell in run.cells if cell.mode == AUTOTUNED]
     times = [
-        seconds * 1e9
+        seconds * S
         for manifest in own
         for seconds in (manifest.autotune.seconds, manifest.startup.autotune_seconds)
         if seconds is not None
