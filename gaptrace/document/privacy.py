@@ -1,2 +1,0 @@
-def redacted(r):
-    return r
