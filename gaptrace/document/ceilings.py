@@ -8,6 +8,7 @@ from gaptrace.document.blocks import (
     Block,
     Chart,
     Column,
+    Fact,
     Facts,
     Inline,
     Panel,
@@ -118,7 +119,7 @@ def _chart(
 
 def _facts(
     result: AnalysisResult, launch: Quantity | None, bandwidth: Quantity | None
-) -> Iterator[object]:
+) -> Iterator[Fact | None]:
     c = result.ceilings
     yield fact(
         "launch ceiling",
