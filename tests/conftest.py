@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,12 @@ def corpus() -> Path:
     if not named:
         pytest.skip("GAPTRACE_CORPUS names no folder of recorded traces")
     return Path(named)
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches the processes that tests start, also where these run in the background."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

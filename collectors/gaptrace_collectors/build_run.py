@@ -1,4 +1,4 @@
-"""Way 2: the script defines `build()`, which returns the decode step as a callable."""
+"""`build()` mode: the script defines `build()`, which returns the decode step as a callable."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.failure import Failure, ModeFailureError, RecorderError
-from gaptrace_collectors.manifest import CellInfo, StepFacts
-from gaptrace_collectors.modes import step_runner
 from gaptrace_collectors.points import Point
 from gaptrace_collectors.recorder import Recorder, View
+from gaptrace_collectors.runners import step_runner
 from gaptrace_collectors.steadiness import Observation
 from gaptrace_collectors.tensors import reachable
 
@@ -191,14 +191,7 @@ class BuildRun:
                 step, model, info.mode, self._device, info.options, self.step.tokens
             )
             recorder = self.recorder = Recorder(
-                _StepSubject(step),
-                runner,
-                self._device,
-                info.options,
-                info.plan,
-                info.mode,
-                views,
-                self._outputs,
+                _StepSubject(step), runner, self._device, info, views, self._outputs
             )
             with torch.no_grad():
                 for handler in recorder.phases():

@@ -21,8 +21,10 @@ import torch
 from gaptrace_collectors import folder as files
 from gaptrace_collectors import manifest
 from gaptrace_collectors.build_run import BuildRun, call_build, defines_build, source_path
+from gaptrace_collectors.cell_info import CellInfo, script_folder
 from gaptrace_collectors.cudagraph_trees import overwritten_output
 from gaptrace_collectors.device import Device
+from gaptrace_collectors.facts import personal_texts
 from gaptrace_collectors.failure import (
     Evidence,
     Failure,
@@ -33,8 +35,8 @@ from gaptrace_collectors.failure import (
     place_of_error,
     writing,
 )
-from gaptrace_collectors.manifest import CellInfo
-from gaptrace_collectors.options import TREES, Options, Target
+from gaptrace_collectors.modes import MODES
+from gaptrace_collectors.options import Options, Target
 from gaptrace_collectors.outputs import Outputs
 from gaptrace_collectors.plan import Plan
 from gaptrace_collectors.points import BATCH, with_batch
@@ -94,8 +96,7 @@ def main(spec_path: str) -> int:
             sys.stderr.write(f"gaptrace: error: {error.message}\ngaptrace: hint: {error.hint}\n")
         return FAILED
     except KeyboardInterrupt:
-        cell.interrupted()
-        return INTERRUPTED
+        return INTERRUPTED  # what is recorded already is whole
 
 
 class Cell:
@@ -114,7 +115,7 @@ class Cell:
             entry = "build" if defines_build(source_path(target)) else "script"
         self.info = CellInfo(
             name=spec["name"],
-            mode=spec["mode"],
+            mode=MODES[spec["mode"]],
             repeat=spec["repeat"],
             entry=entry,
             target=target,
@@ -142,11 +143,6 @@ class Cell:
             os._exit(ended.code)
         self._note_end(ended)
         return ended.code
-
-    def interrupted(self) -> None:
-        """Ctrl-C: what is recorded already is left as it would have been at the script's end."""
-        if self._written and self.info.options.redact:
-            self._redact_files()
 
     # --- the two ways in -----------------------------------------------------------------------
 
@@ -200,12 +196,15 @@ class Cell:
         self._write("mode_failed" if failure else "ok", failure)
 
     def _write(self, status: str, failure: Failure | None) -> None:
+        """Leave the recording as it is to be kept, whatever becomes of the script after it."""
         run = self._run
         assert run is not None
         for view in run.views:
             made = manifest.build(
                 self.info, self._device, run.step, run.recorder, view, failure, status, run.notes
             )
+            if self.info.options.redact:
+                self._redact_files(view.folder)
             trace = os.path.join(view.folder, TRACE)
             if made["profiled"] and os.path.exists(trace):
                 made["profiled"]["trace_bytes"] = os.path.getsize(trace)
@@ -223,7 +222,7 @@ class Cell:
         """Put the script's end into the manifest, and show its traceback as Python would."""
         error = ended.error
         # What the mode did to the script is not the script's error: it was left, and that is all.
-        blamed = overwritten_output(error) if error and self.info.mode in TREES else None
+        blamed = overwritten_output(error) if error and self.info.mode.has_trees else None
         if blamed is not None:
             ended.code, ended.stopped = 0, True
         elif error is not None:
@@ -251,19 +250,14 @@ class Cell:
             made["step"]["decode_steps_seen"] = run.step.decode_steps_seen
             made["step"]["prefill_calls_seen"] = run.step.prefill_calls_seen
         self._save()
-        if self.info.options.redact:
-            self._redact_files()
 
-    def _redact_files(self) -> None:
-        from gaptrace_collectors.facts import personal_texts
-
-        texts = personal_texts(manifest.script_dir(self.info.target))
-        for folder in self._written:
-            for name in (TRACE, EXECUTION_TRACE):
-                path = os.path.join(folder, name)
-                if os.path.exists(path):
-                    with writing(folder):
-                        rewrite_trace(path, texts)
+    def _redact_files(self, folder: str) -> None:
+        texts = personal_texts(script_folder(self.info.target))
+        for name in (TRACE, EXECUTION_TRACE):
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                with writing(folder):
+                    rewrite_trace(path, texts)
 
 
 def _use_path_of(target: Target) -> None:

@@ -4,66 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import RUN_SCHEMA, facts, timing
+from gaptrace_collectors.cell_info import script_folder
 from gaptrace_collectors.points import Point
 from gaptrace_collectors.steadiness import launch_sequence
 from gaptrace_collectors.tensors import byte_section
 
 if TYPE_CHECKING:
-    from torch import nn
-
+    from gaptrace_collectors.cell_info import CellInfo, StepFacts
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.failure import Failure
-    from gaptrace_collectors.options import Options, Target
-    from gaptrace_collectors.plan import Plan
+    from gaptrace_collectors.options import Target
     from gaptrace_collectors.recorder import Recorder, View
 
 
 _DRIFT = 1.05
 _UNMEASURED = {"copy_bandwidth_bytes_per_s": None, "empty_launch_ns": None}
-
-
-@dataclass
-class StepFacts:
-    """What is known of the step itself; `None` falls back to what was counted."""
-
-    tokens: int = 1
-    tokens_source: str = "assumed"
-    batch: int | None = None
-    module: str | None = None
-    call: str | None = None
-    label: str | None = None
-    model: nn.Module | None = None
-    weight_bytes: int | None = None
-    kv_bytes: int | None = None
-    decode_steps_seen: int = 0
-    prefill_calls_seen: int = 0
-
-
-@dataclass(frozen=True)
-class CellInfo:
-    """Which recording this is."""
-
-    name: str
-    mode: str
-    repeat: int
-    entry: str
-    target: Target
-    options: Options
-    plan: Plan
-    folder: str
-    batch: int | None = None
-    created: str = field(default_factory=facts.now)
-
-
-def script_dir(target: Target) -> str:
-    """The folder whose git state and paths belong to the script."""
-    if target.kind == "script":
-        return os.path.dirname(os.path.abspath(target.value))
-    return os.getcwd()
 
 
 def build(
@@ -104,7 +62,7 @@ def build(
         "schema": RUN_SCHEMA,
         "name": info.name,
         "label": step.label or step.module,
-        "mode": info.mode,
+        "mode": info.mode.id,
         "point": Point(info.batch, view.length).to_json(),
         "repeat": info.repeat,
         "repeats": info.options.repeats,
@@ -122,7 +80,7 @@ def build(
             "python": list(info.target.python),
             "exit_code": None,
             "error": None,
-            "git": facts.git_state(script_dir(info.target)),
+            "git": facts.git_state(script_folder(info.target)),
         },
         "step": {
             "tokens": step.tokens,
@@ -157,7 +115,7 @@ def build(
 
 def redact(manifest: dict[str, Any], target: Target) -> dict[str, Any]:
     """The manifest without host, user, arguments, environment, git state and paths."""
-    texts = facts.personal_texts(script_dir(target))
+    texts = facts.personal_texts(script_folder(target))
     clean: dict[str, Any] = facts.redacted(manifest, texts)
     # An argument may turn up in what an error says. Short ones are words of everything.
     longest_first = sorted(target.args, key=len, reverse=True)

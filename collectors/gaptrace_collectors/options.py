@@ -1,4 +1,8 @@
-"""What was asked for: command line in, one frozen Request out."""
+"""What was asked for: command line in, one frozen Request out.
+
+`Options` and `Request` are the one definition of each option: its name, type, default and help.
+The recorder's own command line and that of `gaptrace collect` are made from `FLAGS`.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,11 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from gaptrace_collectors.modes import DEFAULT_MODES, MODES
 from gaptrace_collectors.points import sizes
 
-DEFAULT_MODES = ("eager", "compiled", "graph", "compiled-graph")
-# torch.compile's own modes, which capture through CUDA-graph trees.
-TREES = ("reduce-overhead", "max-autotune")
-ALL_MODES = (*DEFAULT_MODES, "piecewise", *TREES, "as-is")
-COMPILING = ("compiled", "compiled-graph", "piecewise", *TREES)
-# Modes in which the recorder captures the whole step itself.
-CAPTURING = ("graph", "compiled-graph")
 # A bucket must hold the profiled steps and what belongs to them.
 FEWEST_BETWEEN_BUCKETS = 16
 
@@ -31,25 +29,38 @@ class UsageError(Exception):
     """The command line makes no sense; the message says why."""
 
 
+def _option(default: Any, text: str, kind: type = str, **more: Any) -> Any:
+    """A field that is an option of the command line.
+
+    `more`: `short`, a second name; `choices`, the words it takes; `said`, the default in words
+    where the value does not say it.
+    """
+    return dataclasses.field(default=default, metadata={"help": text, "kind": kind, **more})
+
+
 @dataclass(frozen=True)
 class Options:
     """How to record. Counts are steps; `shapes=None` means: in eager mode."""
 
-    modes: tuple[str, ...] = DEFAULT_MODES
-    warmup: int = 10
-    timed_steps: int = 100
-    steps: int = 8
-    issue_steps: int = 10
-    repeats: int = 3
-    shapes: bool | None = None
-    stacks: bool = False
-    seed: int = 0
-    max_seconds: float = 120.0
-    stop_when_done: bool = False
-    redact: bool = False
-    split_at: tuple[str, ...] = ()
-    buckets: tuple[int, ...] = ()
-    autotune_max_batch: int | None = None
+    modes: tuple[str, ...] = _option(
+        DEFAULT_MODES, f"Also: {', '.join(mode for mode in MODES if mode not in DEFAULT_MODES)}."
+    )
+    warmup: int = _option(10, "Steps before anything is measured.", int)
+    timed_steps: int = _option(100, "Unprofiled steps, half before, half after.", int)
+    steps: int = _option(8, "Profiled steps.", int)
+    issue_steps: int = _option(10, "Steps timed with the queue drained first.", int)
+    repeats: int = _option(3, "Fresh processes per mode.", int)
+    shapes: bool | None = _option(None, "Tensor shapes in the trace.", bool, said="eager only")
+    stacks: bool = _option(False, "Python stacks in the trace; slows the host a lot.", bool)
+    seed: int = _option(0, "Seeds torch and random before the script starts.", int)
+    max_seconds: float = _option(120.0, "Cut a phase short after this long.", float)
+    stop_when_done: bool = _option(False, "End the script once all is recorded.", bool)
+    redact: bool = _option(False, "Drop host, user, paths, arguments, environment, git.", bool)
+    split_at: tuple[str, ...] = _option(
+        (), "Operators that piecewise leaves outside.", said="attention"
+    )
+    buckets: tuple[int, ...] = _option((), "Pad the growing length to one of these, e.g. 128,512.")
+    autotune_max_batch: int | None = _option(None, "Tune matrix products up to this batch.", int)
 
     def to_json(self) -> dict[str, Any]:
         """The options as plain JSON values."""
@@ -88,12 +99,57 @@ class Request:
 
     options: Options
     target: Target
-    out: str
+    batch: tuple[int, ...] = _option(
+        (), "Sweep batch sizes, e.g. 1,8,64; {batch} in the script's arguments."
+    )
+    cache_dir: str | None = _option(
+        None, "Inductor's cache; `run` puts it into the run folder.", said="Inductor's"
+    )
+    out: str = _option("runs", "Where run folders go.", short="-o")
+    name: str = _option("", "Name of the run folder.", said="the script's name")
+    force: bool = _option(False, "Replace a run folder that is already there.", bool)
+    entry: str = _option("auto", "How to run it.", choices=("auto", "script", "build"))
+
+
+class Flag(NamedTuple):
+    """One option as a command line has it; without a value where `kind` is bool.
+
+    `help` ends with the default in brackets. `negated` is the word that switches it off, where
+    neither on nor off is the default.
+    """
+
+    words: tuple[str, ...]
     name: str
-    force: bool
-    entry: str
-    batches: tuple[int, ...] = ()
-    cache_dir: str | None = None
+    kind: type
+    default: Any
+    help: str
+    choices: tuple[str, ...] | None
+    negated: str | None
+
+
+def _flag(item: dataclasses.Field[Any]) -> Flag:
+    meta, word = item.metadata, f"--{item.name.replace('_', '-')}"
+    default: Any = item.default
+    if isinstance(default, tuple):
+        default = ",".join(default)
+    said = meta.get("said", f"{default:g}" if isinstance(default, float) else default)
+    shown = "" if said in (None, "") or said is False else f" [{said}]"
+    return Flag(
+        words=(meta["short"], word) if "short" in meta else (word,),
+        name=item.name,
+        kind=meta["kind"],
+        default=default,
+        help=meta["help"] + shown,
+        choices=meta.get("choices"),
+        negated=f"--no-{item.name}" if meta["kind"] is bool and default is None else None,
+    )
+
+
+FLAGS = tuple(
+    _flag(item)
+    for item in (*dataclasses.fields(Options), *dataclasses.fields(Request))
+    if item.metadata
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,47 +159,29 @@ def _parser() -> argparse.ArgumentParser:
         description="Record a script's decode step in several modes; see collectors/README.md.",
         allow_abbrev=False,
     )
-    default = Options()
-    add = parser.add_argument
-    add("--modes", default=",".join(default.modes))
-    add("--warmup", type=int, default=default.warmup)
-    add("--timed-steps", type=int, default=default.timed_steps)
-    add("--steps", type=int, default=default.steps)
-    add("--issue-steps", type=int, default=default.issue_steps)
-    add("--repeats", type=int, default=default.repeats)
-    add("--shapes", action=argparse.BooleanOptionalAction, default=None)
-    add("--stacks", action="store_true")
-    add("--seed", type=int, default=default.seed)
-    add("--max-seconds", type=float, default=default.max_seconds)
-    add("--stop-when-done", action="store_true")
-    add("--redact", action="store_true")
-    add("--batch")
-    add("--buckets")
-    add("--split-at", default="")
-    add("--autotune-max-batch", type=int)
-    add("--cache-dir")
-    add("-o", "--out", default="runs")
-    add("--name")
-    add("--force", action="store_true")
-    add("--entry", choices=("auto", "script", "build"), default="auto")
+    for flag in FLAGS:
+        how: dict[str, Any] = {"dest": flag.name, "default": flag.default, "help": flag.help}
+        if flag.negated:
+            how["action"] = argparse.BooleanOptionalAction
+        elif flag.kind is bool:
+            how["action"] = "store_true"
+        else:
+            how |= {"type": flag.kind, "choices": flag.choices}
+        parser.add_argument(*flag.words, **how)
     return parser
 
 
-def split_command(argv: list[str], valued: frozenset[str]) -> tuple[list[str], list[str]]:
-    """The recorder's own options, and the command that follows them.
+def split_command(argv: list[str]) -> tuple[list[str], list[str]]:
+    """The recorder's options, and the command that follows them, a `--` in front included.
 
-    The command begins at `-m`, behind `--`, or at the first word that is neither an option nor the
-    value of one of the `valued` options.
+    The command begins at `-m`, at `--`, or at the first word that is neither an option nor the
+    value of one.
     """
+    valued = {word for flag in FLAGS if flag.kind is not bool for word in flag.words}
     at = 0
-    while at < len(argv):
-        word = argv[at]
-        if word == "--":
-            return argv[:at], argv[at + 1 :]
-        if word == "-m" or not word.startswith("-") or word == "-":
-            return argv[:at], argv[at:]
-        at += 2 if word in valued else 1
-    return argv, []
+    while at < len(argv) and argv[at] not in ("-m", "--", "-") and argv[at].startswith("-"):
+        at += 2 if argv[at] in valued else 1
+    return argv[:at], argv[at:]
 
 
 def _interpreter(command: list[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -151,10 +189,10 @@ def _interpreter(command: list[str]) -> tuple[tuple[str, ...], list[str]]:
     head = command[0]
     if not _PYTHON.match(os.path.basename(head)):
         return (sys.executable,), command
-    found = shutil.which(head)
-    if found is None:
+    path = shutil.which(head)
+    if path is None:
         raise UsageError(f"no interpreter {head!r} on the PATH")
-    words, at = [found], 1
+    words, at = [path], 1
     while at < len(command) and command[at].startswith("-") and command[at] != "-m":
         if command[at] == "-c":
             raise UsageError("`python -c` cannot be recorded; put the code into a file")
@@ -179,19 +217,12 @@ def _target(command: list[str]) -> Target:
 
 def parse(argv: list[str]) -> Request:
     """The request that a command line makes. Raises UsageError where it makes none."""
-    parser = _parser()
-    valued = frozenset(
-        flag
-        for action in parser._actions
-        if action.nargs is None and action.option_strings
-        for flag in action.option_strings
-    )
-    own, command = split_command(argv, valued)
-    args = parser.parse_args(own)
-    modes = tuple(dict.fromkeys(word.strip() for word in args.modes.split(",") if word.strip()))
+    words, command = split_command(argv)
+    args = _parser().parse_args(words)
+    modes = _words(args.modes)
     for mode in modes:
-        if mode not in ALL_MODES:
-            raise UsageError(f"unknown mode {mode!r}; there are {', '.join(ALL_MODES)}")
+        if mode not in MODES:
+            raise UsageError(f"unknown mode {mode!r}; there are {', '.join(MODES)}")
     if not modes:
         raise UsageError("--modes names no mode")
     for name in ("steps", "timed_steps", "repeats", "issue_steps"):
@@ -199,27 +230,32 @@ def parse(argv: list[str]) -> Request:
             raise UsageError(f"--{name.replace('_', '-')} must be at least 1")
     if args.warmup < 0 or args.max_seconds <= 0:
         raise UsageError("--warmup and --max-seconds must not be negative")
-    target = _target(command)
+    target = _target(command[1:] if command[:1] == ["--"] else command)
     if target.kind == "script" and not os.path.isfile(target.value):
         raise UsageError(f"there is no file {target.value}")
-    batches, buckets = _sweep(args)
+    batch, buckets = _sweep(args)
     names = {field.name for field in dataclasses.fields(Options)} - set(_LISTS)
     options = Options(
         modes=modes,
-        split_at=tuple(word.strip() for word in args.split_at.split(",") if word.strip()),
+        split_at=_words(args.split_at),
         buckets=buckets,
         **{name: getattr(args, name) for name in names},
     )
     name = args.name or target.default_name
     if os.path.basename(name) != name or name in ("", ".", ".."):
         raise UsageError(f"--name {name!r} must be a plain folder name")
-    return Request(options, target, args.out, name, args.force, args.entry, batches, args.cache_dir)
+    return Request(options, target, batch, args.cache_dir, args.out, name, args.force, args.entry)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """The different words of `eager,graph`, in order."""
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 
 def _sweep(args: argparse.Namespace) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Batch sizes and buckets. Raises UsageError."""
     try:
-        batches = sizes(args.batch)
+        batch = sizes(args.batch)
         buckets = sizes(args.buckets)
     except ValueError as error:
         raise UsageError(f"--batch or --buckets: {error}") from error
@@ -231,4 +267,4 @@ def _sweep(args: argparse.Namespace) -> tuple[tuple[int, ...], tuple[int, ...]]:
             )
     if args.autotune_max_batch is not None and args.autotune_max_batch < 1:
         raise UsageError("--autotune-max-batch must be at least 1")
-    return batches, buckets
+    return batch, buckets

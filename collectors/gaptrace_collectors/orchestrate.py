@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import COLLECT_SCHEMA, __version__
 from gaptrace_collectors import folder as files
+from gaptrace_collectors.modes import AS_IS, EAGER
 from gaptrace_collectors.options import Request, UsageError, parse
 from gaptrace_collectors.plan import Plan, TooFewStepsError, fitted_plan, full_plan
 from gaptrace_collectors.points import Point
@@ -94,7 +95,6 @@ class Collection:
         self._root = os.path.join(request.out, request.name)
         self._state = _State()
         self._scratch = ""
-        self._killed = False  # the last process, by a signal it could not answer
         self._cache_dir = request.cache_dir and os.path.abspath(request.cache_dir)
         if request.cache_dir == CACHE_IN_RUN:
             self._cache_dir = os.path.abspath(os.path.join(self._root, CACHE_FOLDER))
@@ -180,7 +180,7 @@ class Collection:
                 "script": os.path.basename(target.value) if self._options.redact else target.value,
                 "modes": list(self._options.modes),
                 "repeats": self._options.repeats,
-                "batches": list(self._request.batches),
+                "batches": list(self._request.batch),
                 "buckets": list(self._options.buckets),
                 "cells": self._state.cells,
                 "exit_code": self._state.exit_code,
@@ -192,14 +192,14 @@ class Collection:
     # --- cells ---------------------------------------------------------------------------------
 
     def _cells(self) -> None:
-        for batch in self._request.batches or (None,):
+        for batch in self._request.batch or (None,):
             self._cells_of(batch)
             if self._state.stop:
                 return
 
     def _cells_of(self, batch: int | None) -> None:
         # Eager first: its logits are what the other modes are compared with.
-        modes = sorted(self._options.modes, key=lambda mode: mode != "eager")
+        modes = sorted(self._options.modes, key=lambda mode: mode != EAGER.id)
         total = len(modes) * self._options.repeats
         number = 0
         at = f" {Point(batch).folder}" if batch else ""
@@ -217,7 +217,7 @@ class Collection:
 
     def _as_is(self, batch: int | None) -> None:
         _say("the script compiles or captures by itself: recording it as-is")
-        self._options = dataclasses.replace(self._options, modes=("as-is",))
+        self._options = dataclasses.replace(self._options, modes=(AS_IS.id,))
         self._cells_of(batch)
 
     def _plan(self, extra_warmup: int) -> Plan:
@@ -273,8 +273,6 @@ class Collection:
 
     def _keep_finished(self, mode: str, repeat: int, batch: int | None, partial: str) -> None:
         """Publish what an interrupted process had recorded whole, before its script went on."""
-        if self._killed:
-            return  # It may not have come to take out what is personal.
         for point, folder in self._views(batch, partial):
             run = files.read_json(os.path.join(folder, "run.json"))
             if run is not None and run["status"] == "ok":
@@ -377,7 +375,6 @@ class Collection:
                 code = process.wait()
             except BaseException:
                 _end(process)
-                self._killed = process.returncode < 0
                 raise
         return code if code >= 0 else 128 - code
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gaptrace_collectors.options import COMPILING
+from gaptrace_collectors.modes import COMPILED, EAGER, Mode
 
 # Relative L2 distance of whole logit vectors. bf16 keeps 8 bits: reordered sums through many
 # layers differ by about a percent; a stale input differs by tens of percent.
@@ -22,7 +22,7 @@ FED = "from step"
 class Outputs:
     """Keeps the logits of early steps, then saves them as the reference or compares with it."""
 
-    def __init__(self, scratch: str, mode: str, repeat: int) -> None:
+    def __init__(self, scratch: str, mode: Mode, repeat: int) -> None:
         self._scratch = scratch
         self._mode = mode
         self._repeat = repeat
@@ -52,15 +52,15 @@ class Outputs:
         """
         if not self._logits:
             return _not_compared(self._why_not or "no decode step returned")
-        if self._repeat == 1 and self._mode in ("eager", "compiled"):
+        if self._repeat == 1 and self._mode in (EAGER, COMPILED):
             kept = {"logits": self._logits, "tokens": self._tokens}
-            torch.save(kept, self._reference(self._mode))
-        if self._mode == "eager" and self._repeat == 1:
+            torch.save(kept, self._reference(self._mode.id))
+        if self._mode is EAGER and self._repeat == 1:
             return _section("reference", steps=len(self._logits))
-        verdict = self._against("eager", first_counted)
-        compiled = self._mode in COMPILING and self._mode != "compiled"
+        verdict = self._against(EAGER.id, first_counted)
+        compiled = self._mode.compiles and self._mode is not COMPILED
         if compiled and verdict["status"] in ("not compared", "different"):
-            second = self._against("compiled", first_counted)
+            second = self._against(COMPILED.id, first_counted)
             if second["status"] != "not compared":
                 return second
         return verdict

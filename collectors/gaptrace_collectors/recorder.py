@@ -16,11 +16,10 @@ from gaptrace_collectors import timing
 from gaptrace_collectors.buckets import medians_by_bucket
 from gaptrace_collectors.decode_call import tokens_of
 from gaptrace_collectors.failure import Evidence, Failure, ModeFailureError
-from gaptrace_collectors.modes import Runner
-from gaptrace_collectors.options import CAPTURING, Options
-from gaptrace_collectors.plan import Plan
+from gaptrace_collectors.modes import COMPILED_GRAPH, EAGER
 from gaptrace_collectors.power import PowerMeter
 from gaptrace_collectors.profiling import ProfilerOptions, ProfilerSession, mark
+from gaptrace_collectors.runners import Runner
 from gaptrace_collectors.synchronizations import Synchronizations
 from gaptrace_collectors.tensors import named_arguments
 from gaptrace_collectors.timing import StepClock
@@ -28,6 +27,7 @@ from gaptrace_collectors.warmup import WarmUp
 
 if TYPE_CHECKING:
     from gaptrace_collectors.buckets import Buckets
+    from gaptrace_collectors.cell_info import CellInfo
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.outputs import Outputs
     from gaptrace_collectors.steadiness import Observation
@@ -94,18 +94,16 @@ class Recorder:
         subject: Subject,
         runner: Runner,
         device: Device,
-        options: Options,
-        plan: Plan,
-        mode: str,
+        info: CellInfo,
         views: list[View],
         outputs: Outputs,
     ) -> None:
         self.subject = subject
         self.runner = runner
         self.device = device
-        self.options = options
-        self.plan = plan
-        self.mode = mode
+        self.options = info.options
+        self.plan = info.plan
+        self.mode = info.mode
         self.views = views
         self.found: dict[str, Any] = {}
         self.warm_up = WarmUp(runner)
@@ -220,7 +218,7 @@ class Recorder:
             compiled, tuned = self._compile_seconds(), self._autotune_seconds()
             captured = self.runner.capture_ns() or 0
             began, calls, quiet = time.perf_counter_ns(), 0, 0
-            enough = 1 if self.mode == "eager" else _STEADY_CALLS
+            enough = 1 if self.mode is EAGER else _STEADY_CALLS
             while quiet < enough and calls < _MOST_PREPARING:
                 self._seek(size)
                 yield self.warm_up.run
@@ -255,7 +253,7 @@ class Recorder:
         self._enter("check")
         if self.runner.buckets:
             # What the padded modes are compared with is not padded.
-            self.runner.buckets.exact = self.mode == "eager"
+            self.runner.buckets.exact = self.mode is EAGER
         captured = self.runner.captured
         if captured is not None and self.subject.can_reset:
             # Compare from the first token on, all of it replayed.
@@ -284,13 +282,13 @@ class Recorder:
         first = eager_steps + 1
         verdict = self._outputs.verdict(first)
         self.found["outputs"] = verdict
-        if self.mode not in CAPTURING or captured is None:
+        if not self.mode.captures_step or captured is None:
             return
         moved = captured.observation.moved_state()
         unsure = verdict["status"] == "not compared" and moved
         if verdict["status"] != "different" and not unsure:
             return
-        if not moved and self.mode == "compiled-graph" and verdict["against"] == "eager/1":
+        if not moved and self.mode is COMPILED_GRAPH and verdict["against"] == f"{EAGER.id}/1":
             return  # compiling alone may have moved the outputs that far
         if moved:
             reason = (
@@ -425,7 +423,7 @@ class Recorder:
         view, plan = self._view, self.plan
         fits = self._go_to(plan.profiler_extra + plan.profiled)
         complete = min(plan.profiled, fits - plan.profiler_extra)
-        eager = self.mode == "eager"
+        eager = self.mode is EAGER
         shapes = eager if self.options.shapes is None else self.options.shapes
         session = ProfilerSession(
             view.folder,

@@ -1,4 +1,4 @@
-"""Way 1: an unmodified script, whose decode step is one call of one module."""
+"""Script mode: an unmodified script, whose decode step is one call of one module."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import torch
 from torch import nn
 
 from gaptrace_collectors import hf
+from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.decode_call import Call, read_call
 from gaptrace_collectors.discover import Discovery, compiled_by_script, wrap
 from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
 from gaptrace_collectors.hygiene import dynamo_frames
-from gaptrace_collectors.manifest import CellInfo, StepFacts
-from gaptrace_collectors.modes import Runner, module_runner
+from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH
 from gaptrace_collectors.recorder import Handler, Recorder, View
+from gaptrace_collectors.runners import Runner, module_runner
 from gaptrace_collectors.steadiness import Observation
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class ScriptRun:
     def install(self) -> None:
         """Start watching; to be called before the script starts."""
         self.discovery.install()
-        if self._info.mode == "as-is":
+        if self._info.mode is AS_IS:
             hf.watch_automatic_compilation(self._found_automatic)
         else:
             hf.switch_off_automatic_compilation(self._note_switched_off)
@@ -114,7 +115,7 @@ class ScriptRun:
     def _found(self, module: nn.Module, call: Call) -> None:
         self.step.prefill_calls_seen = self.discovery.prefill_calls
         own = compiled_by_script(module)
-        if own and self._info.mode != "as-is":
+        if own and self._info.mode is not AS_IS:
             self._finish(_self_compiled(own))
         inner = module._compiled_call_impl or module._call_impl
         device = next((t.device for t in (*module.parameters(), *module.buffers())), None)
@@ -147,7 +148,7 @@ class ScriptRun:
 
     def _found_replay(self, graph: Any) -> None:
         """The script replays a graph of its own: each replay is a decode step."""
-        if self._info.mode != "as-is":
+        if self._info.mode is not AS_IS:
             self._finish(_self_compiled("its own CUDA graph"))
         self._device.begin(None)
         self.step.call = "CUDAGraph.replay"
@@ -181,24 +182,16 @@ class ScriptRun:
 
     def _record(self) -> None:
         """Begin with the first phase."""
-        info = self._info
         assert self._runner is not None
         assert self._subject is not None
         self.recorder = Recorder(
-            self._subject,
-            self._runner,
-            self._device,
-            info.options,
-            info.plan,
-            info.mode,
-            self.views,
-            self._outputs,
+            self._subject, self._runner, self._device, self._info, self.views, self._outputs
         )
         self.recorder.on_check_done = self._check_done
         self._phases = self.recorder.phases()
 
     def _check_done(self) -> None:
-        if self._info.mode in ("eager", "graph") and dynamo_frames() > 0:
+        if self._info.mode in (EAGER, GRAPH) and dynamo_frames() > 0:
             raise ModeFailureError(_self_compiled("torch.compile on a part of the step"))
 
     # --- each call -----------------------------------------------------------------------------

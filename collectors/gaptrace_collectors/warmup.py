@@ -9,7 +9,7 @@ from gaptrace_collectors.hygiene import dynamo_frames
 from gaptrace_collectors.plan import IDLE_STEPS
 
 if TYPE_CHECKING:
-    from gaptrace_collectors.modes import Runner
+    from gaptrace_collectors.runners import Runner
 
 
 class WarmUp:

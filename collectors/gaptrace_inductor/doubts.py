@@ -15,10 +15,10 @@ from .kernels import Kernel
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from .eager import Links
     from .execution_trace import Step
     from .graphs import InPlaceWrite, Rebuilt
     from .kernels import Extern
-    from .kineto import Links
 
 # A base this much larger than the view that is written is a stack of caches, not a cache.
 STACKED = 2

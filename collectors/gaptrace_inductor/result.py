@@ -10,18 +10,18 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from .eager import shorten
 from .graphs import op_at
 from .kernels import Access, Extern, Kernel, Schedule
-from .kineto import shorten
 from .rebuild import GEMMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from .eager import Kernel as EagerKernel
+    from .eager import Links
     from .execution_trace import Op
     from .graphs import Rebuilt, Segment
-    from .kineto import Kernel as EagerKernel
-    from .kineto import Links
 
 
 def step_kernels(

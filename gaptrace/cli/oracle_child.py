@@ -1,10 +1,11 @@
-"""Starts the Inductor oracle as a child of its own, with a Python that has torch."""
+"""Starts the process that asks Inductor, with a Python that has torch."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,19 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from gaptrace.errors import GaptraceError
+from gaptrace.predict.eager import eager_data
 from gaptrace.predict.saved import checked
+from gaptrace.trace import Trace
 
+PACKAGE = "gaptrace_inductor"
 # The name of every message of the child, so that it can be told from torch's own chatter.
-_SPEAKER = "gaptrace_collectors.inductor: "
+_SPEAKER = f"{PACKAGE}: "
 NO_TORCH = "pip install 'torch-gaptrace[predict]', or name a Python that has torch with --python"
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the oracle is asked. Empty texts leave the child's own choice."""
+    """What Inductor is asked. Empty texts leave the child's own choice."""
 
     execution_trace: Path
-    trace: Path | None
+    trace: Trace | None
     what_if: tuple[str, ...] = ("auto",)
     region: str = ""
     step: str = ""
@@ -38,31 +42,51 @@ class NoTorchError(GaptraceError):
 
 
 def ask(question: Question, python: str | None) -> Mapping[str, Any]:
-    """The oracle's `gaptrace.inductor/1` object.
+    """Inductor's answer, the `gaptrace.inductor/1` object.
 
     Raises:
         NoTorchError: that Python has no torch.
         GaptraceError: the child could not answer; the message is its own.
     """
-    with tempfile.TemporaryDirectory(prefix="gaptrace-") as folder:
-        answer = Path(folder) / "answer.json"
-        command = [python or sys.executable, "-m", "gaptrace_collectors.inductor"]
-        command += _words(question, answer)
+    with tempfile.TemporaryDirectory(prefix="gaptrace-") as name:
+        folder = Path(name)
+        _copy_package(folder)
+        answer = folder / "answer.json"
+        command = [python or sys.executable, "-m", PACKAGE, *_words(question, folder)]
+        command += ["-o", str(answer)]
+        paths = [name, *filter(None, [os.environ.get("PYTHONPATH")])]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         try:
-            done = subprocess.run(
-                command, env=_environment(), capture_output=True, text=True, check=False
-            )
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         except OSError as error:
             raise GaptraceError(f"cannot run {command[0]}: {error.strerror}", NO_TORCH) from error
         if done.returncode != 0:
             raise _refusal(done.stderr)
-        return checked(json.loads(answer.read_text(encoding="utf-8")), "the oracle's answer")
+        return checked(json.loads(answer.read_text(encoding="utf-8")), "Inductor's answer")
 
 
-def _words(question: Question, answer: Path) -> list[str]:
-    words = [str(question.execution_trace), "-o", str(answer)]
+def _copy_package(folder: Path) -> None:
+    """Puts the child's package where it alone can be imported from.
+
+    The folder that it is installed in holds this Python's numpy beside it, which another Python
+    must not find.
+    """
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise GaptraceError(f"the package {PACKAGE} is not installed", "pip install torch-gaptrace")
+    shutil.copytree(
+        os.path.dirname(spec.origin),
+        folder / PACKAGE,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+
+
+def _words(question: Question, folder: Path) -> list[str]:
+    words = [str(question.execution_trace)]
     if question.trace is not None:
-        words += ["--trace", str(question.trace)]
+        eager = folder / "eager.json"
+        eager.write_text(json.dumps(eager_data(question.trace)), encoding="utf-8")
+        words += ["--eager", str(eager)]
     for flag, value in (
         ("--region", question.region),
         ("--step", question.step),
@@ -73,18 +97,6 @@ def _words(question: Question, answer: Path) -> list[str]:
     for change in question.what_if:
         words += ["--what-if", change]
     return words
-
-
-def _environment() -> dict[str, str]:
-    """The child's environment: another Python must find the package where this one does."""
-    spec = importlib.util.find_spec("gaptrace_collectors")
-    if spec is None or spec.origin is None:
-        raise GaptraceError(
-            "the package gaptrace_collectors is not installed", "pip install torch-gaptrace"
-        )
-    root = os.path.dirname(os.path.dirname(spec.origin))
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _refusal(stderr: str) -> GaptraceError:

@@ -18,7 +18,7 @@ from gaptrace.errors import OptionError
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @analysis_options
 def save(path: str, out: str, name: str, *, force: bool, **values: Any) -> int:
-    """Save of RUN what later comparisons need, without the trace.
+    """Save a baseline of RUN for later comparisons, without the trace.
 
     RUN is a run folder of `gaptrace collect` (all its modes and repeats), a mode of one, or a
     trace. The file holds no path, host or user, and is the same for the same input.

@@ -57,29 +57,24 @@ _SECTIONS: dict[str, list[Entry]] = {}
 
 
 def section(
-    kind: str,
-    id: str,
-    title: str,
-    *,
-    brief: bool = False,
-    after: str = "",  # noqa: A002
+    kind: str, key: str, title: str, *, brief: bool = False, after: str = ""
 ) -> Callable[[Builder], Builder]:
     """Register a builder as a section of a kind of document: behind `after`, else at the end."""
 
     def register(build: Builder) -> Builder:
         entries = _SECTIONS.setdefault(kind, [])
-        if any(entry.id == id for entry in entries):
-            raise RuntimeError(f"two sections of {kind} are called {id}")
+        if any(entry.id == key for entry in entries):
+            raise RuntimeError(f"two sections of {kind} are called {key}")
         places = [i + 1 for i, entry in enumerate(entries) if entry.id == after]
-        entries.insert(places[0] if places else len(entries), Entry(id, title, build, brief))
+        entries.insert(places[0] if places else len(entries), Entry(key, title, build, brief))
         return build
 
     return register
 
 
-def remove(kind: str, id: str) -> None:  # noqa: A002
+def remove(kind: str, key: str) -> None:
     """Take a section out again."""
-    _SECTIONS[kind] = [entry for entry in _SECTIONS[kind] if entry.id != id]
+    _SECTIONS[kind] = [entry for entry in _SECTIONS[kind] if entry.id != key]
 
 
 def build(kind: str, result: Any, context: Context) -> tuple[Section, ...]:

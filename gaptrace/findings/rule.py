@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from gaptrace.findings.view import View
-
-Bools = npt.NDArray[np.bool_]
+from gaptrace.findings.quantity import Quantity
+from gaptrace.findings.view import Bools, Needs, View
+from gaptrace.findings.wording import Fact
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,8 @@ class Finding:
     about trust or about there being nothing to win. confidence: `measured`, `likely` or `hint`.
     text: what was seen, with its numbers. places: how often it was seen in the counted steps;
     `evidence` holds the most telling of them. overlaps: ids of other findings of the same run that
-    count some of the same time, so that their ceilings must not be added up.
+    count some of the same time, so that their ceilings must not be added up. part_of: the finding
+    of the same run that counts all of it. quantities: the numbers of the text, by name.
     """
 
     id: str
@@ -51,68 +48,43 @@ class Finding:
     ceiling_ns_per_token: float
     confidence: str
     text: str
-    evidence: tuple[Evidence, ...] = ()
-    places: int = 0
-    overlaps: tuple[str, ...] = ()
+    places: int
+    overlaps: tuple[str, ...]
+    part_of: str | None
+    how_we_know: str
+    what_to_try: str
+    how_to_check: str
+    evidence: tuple[Evidence, ...]
+    quantities: Mapping[str, Quantity]
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding as plain data, its page's three answers included."""
-        from gaptrace.knowledge.rules import page
-
-        answers = page(self.id)
-        return {
-            "id": self.id,
-            "title": self.title,
-            "ceiling_ns_per_token": round(self.ceiling_ns_per_token, 3),
-            "confidence": self.confidence,
-            "text": self.text,
-            "places": self.places,
-            "overlaps": list(self.overlaps),
-            "how_we_know": answers.how_we_know,
-            "what_to_try": answers.what_to_try,
-            "how_to_check": answers.how_to_check,
-            "evidence": [
-                {
-                    "step": item.step,
-                    "start_ns": item.start_ns,
-                    "end_ns": item.end_ns,
-                    "what": item.what,
-                    "before": item.before,
-                    "after": item.after,
-                    "call": item.call,
-                    "row": item.row,
-                }
-                for item in self.evidence
-            ],
-        }
+        """The finding as plain data."""
+        ceiling = round(self.ceiling_ns_per_token, 3)
+        return {**dataclasses.asdict(self), "ceiling_ns_per_token": ceiling}
 
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A finding and the time it lays claim to, so that overlaps can be told.
+    """What a rule found in one trace, before it is put into words.
 
-    gaps: which gaps of the device the ceiling counts. ops: which GPU ops' own time it counts, in
-    the order of the device's links. None where it counts none.
+    ceiling: the most it can win, ns per token. facts: what the templates of the rule name. title:
+    a variant of the rule's title, empty for the usual one. gaps: which gaps of the device the
+    ceiling counts; ops: which GPU ops' own time it counts, in the order of the device's links;
+    None where it counts none, so that overlaps can be told.
     """
 
-    finding: Finding
+    rule: str
+    ceiling: float = 0.0
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    confidence: str = "measured"
+    title: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    places: int = 0
     gaps: Bools | None = None
     ops: Bools | None = None
 
 
-class Needs(IntEnum):
-    """What must be known before a rule may look: each level includes the ones before it.
-
-    STEPS: counted decode steps with per-token figures. CAUSES: also busy, idle and causes of
-    idle, none of them withheld.
-    """
-
-    NOTHING = 0
-    STEPS = 1
-    CAUSES = 2
-
-
-Check = Callable[["View"], Iterator[Claim]]
+Check = Callable[[View], Iterator[Claim]]
 
 
 @dataclass(frozen=True)

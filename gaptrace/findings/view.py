@@ -2,7 +2,7 @@
 
 How ceilings are found. Take host work away and every later launch moves forward by at most the
 time of that work, so a step gains no more than the work removed; and it gains no more than the
-idle time in which the host was late, because busy time and the GPU's own waits stay. `View.freed`
+idle time in which the host was late, because busy time and the GPU's own waits stay. `View.gained`
 is the smaller of the two. Work that is neither a wait nor compilation cannot end the idle time of
 waits and compilation. Idle caused by the profiler is never counted: without it there is none.
 
@@ -17,16 +17,17 @@ are left at most the unprofiled idle less that between nodes (`View.host_limit`)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
-from gaptrace import units
-from gaptrace.findings.rule import Bools, Needs
+from gaptrace.findings.quantity import Amount, Quantity
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.attribution import op_around, outermost_rows
 from gaptrace.measure.frames import gap_steps
@@ -47,42 +48,28 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 0.01
 # The same for gains that are an extrapolation rather than a measured time.
 EXTRAPOLATED = 0.02
-# Causes that end when the host launches faster, and those that end when it waits and compiles less.
-# The profiler's own time is not among them.
+# Causes that end when the host launches faster, ...
 LAUNCHING_CAUSES = ("launch", "dispatch", "python", "runtime", "alloc")
-LATE_CAUSES = (*LAUNCHING_CAUSES, "sync", "compile")
+# ... and all for which the host was late: not those of the GPU's own doing, nor the profiler's.
+LATE_CAUSES = tuple(
+    name for name in CAUSES if name not in ("graph_node", "device_wait", "unattributed", "profiler")
+)
 NEVER = np.iinfo(np.int64).max
 
+Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Amount:
-    """Nanoseconds per token, and in how many of the usable steps there were any.
+class Needs(IntEnum):
+    """What must be known before a rule may look: each level includes the ones before it.
 
-    traced: of idle time that could go, what it is as profiled; ns is what is left unprofiled.
+    STEPS: counted steps with per-token figures. CAUSES: also busy, idle and causes of idle, none
+    of them withheld.
     """
 
-    ns: float
-    steps: int
-    of: int
-    typical: bool
-    traced: float | None = None
-
-    @property
-    def note(self) -> str:
-        """Empty for a median; for a mean the words that say so."""
-        return "" if self.typical else f" (in {self.steps} of {self.of} steps, mean over all)"
-
-    @property
-    def idle_words(self) -> str:
-        """Idle per token as profiled, and how much of it can be left without profiling."""
-        traced = self.ns if self.traced is None else self.traced
-        text = f"{units.time(traced)} per token{self.note}"
-        if self.ns < traced:
-            left = f"at most {units.time(self.ns)} of it are" if self.ns else "none of it is"
-            text += f" as profiled ({left} left unprofiled)"
-        return text
+    NOTHING = 0
+    STEPS = 1
+    CAUSES = 2
 
 
 class Calls(NamedTuple):
@@ -131,9 +118,29 @@ class View:
         return self.steps.counted & ~self.steps.mixed
 
     @cached_property
-    def training(self) -> bool:
-        """Whether the steps run a backward pass, so that a token is a step."""
-        return any(reason.id == "training" for reason in self.analysis.quality.reasons)
+    def words(self) -> Mapping[str, str]:
+        """What the steps are, and what figures are per: only decode steps have tokens."""
+        training = any(reason.id == "training" for reason in self.analysis.quality.reasons)
+        kind = "training" if training else "decode"
+        return {"kind": kind, "unit": "token" if kind == "decode" else "step"}
+
+    def recorded(self, *path: str) -> list[Mapping[str, Any]]:
+        """The entries of a list in the run's manifest, empty where the recorder has none."""
+        entries = self.analysis.manifest.get(*path)
+        return [
+            item
+            for item in (entries if isinstance(entries, list) else [])
+            if isinstance(item, Mapping)
+        ]
+
+    @cached_property
+    def tokens(self) -> float:
+        """Tokens of all usable steps."""
+        return float(self.steps.tokens[self.usable].sum())
+
+    def per_token(self, total: float, unit: str) -> Quantity:
+        """What the usable steps have in all, per token; a mean."""
+        return Quantity(float(total) / self.tokens, f"{unit}/token")
 
     @property
     def period(self) -> float | None:
@@ -151,8 +158,8 @@ class View:
         return self._median("busy_ns")
 
     def _median(self, name: str) -> float | None:
-        found = self.analysis.headline.per_token.get(name)
-        return None if found is None or found.median is None else float(found.median)
+        spread_of = self.analysis.headline.per_token.get(name)
+        return None if spread_of is None or spread_of.median is None else float(spread_of.median)
 
     @cached_property
     def idle_limit(self) -> float:
@@ -169,10 +176,9 @@ class View:
         unprofiled = self.analysis.headline.unprofiled_late_per_token
         return self.idle_limit if unprofiled is None else min(self.idle_limit, unprofiled)
 
-    def amount(self, per_step: Values, among: Bools | None = None) -> Amount:
-        """A per-step quantity per token over the usable steps (or those in `among`)."""
-        chosen = self.usable if among is None else among
-        values, tokens = per_step[chosen], self.steps.tokens[chosen]
+    def amount(self, per_step: Values) -> Amount:
+        """A per-step quantity per token over the usable steps."""
+        values, tokens = per_step[self.usable], self.steps.tokens[self.usable]
         some = int((values > 0).sum())
         if values.size == 0 or some == 0:
             return Amount(0.0, 0, int(values.size), typical=True)
@@ -181,14 +187,13 @@ class View:
             return Amount(median, some, int(values.size), typical=True)
         return Amount(float(values.sum() / tokens.sum()), some, int(values.size), typical=False)
 
-    def idle_amount(self, per_step: Values, among: Bools | None = None) -> Amount:
+    def idle_amount(self, per_step: Values) -> Amount:
         """`amount` of idle time that a faster host could win, never more than `host_limit`."""
-        found = self.amount(per_step, among)
-        traced = min(found.ns, self.idle or 0.0)
-        held = min(traced, self.host_limit)
-        return Amount(held, found.steps, found.of, found.typical, traced)
+        amount = self.amount(per_step)
+        traced = min(amount.ns, self.idle or 0.0)
+        return replace(amount, ns=min(traced, self.host_limit), traced=traced)
 
-    def worth(self, ns: float, share: float = NEGLIGIBLE) -> bool:
+    def matters(self, ns: float, share: float = NEGLIGIBLE) -> bool:
         """Whether an amount per token is at least `share` of the token's time."""
         return self.period is not None and ns > 0 and ns >= share * self.period
 
@@ -225,9 +230,9 @@ class View:
 
     def by_step(self, per_gap: Values) -> npt.NDArray[np.float64]:
         """Sum over the gaps of each usable step; 0 for the other steps."""
-        # One place before the first step takes what belongs to no usable one.
-        found = np.bincount(self.gap_step + 1, weights=per_gap, minlength=len(self.steps) + 1)
-        return found[1:].astype(np.float64)
+        # One bin before the first step takes what belongs to no usable one.
+        bins = np.bincount(self.gap_step + 1, weights=per_gap, minlength=len(self.steps) + 1)
+        return bins[1:].astype(np.float64)
 
     @cached_property
     def late(self) -> Amount:
@@ -239,7 +244,7 @@ class View:
         """Gaps of usable steps for which the host was late."""
         return (self.gap_step >= 0) & (self.late_ns > 0)
 
-    def freed(
+    def gained(
         self, work: Values, begin: Ints, *, idle: Ints | None = None, among: Bools | None = None
     ) -> npt.NDArray[np.float64]:
         """For each step the most it gains when `work` ns of host time go, from `begin` on.
@@ -274,8 +279,8 @@ class View:
         """The usable step whose host window holds each instant, -1 where none does."""
         steps = self.steps
         index = np.searchsorted(steps.host_start, at, side="right") - 1
-        found = np.maximum(index, 0)
-        inside = (index >= 0) & (at < steps.host_end[found]) & self.usable[found]
+        step = np.maximum(index, 0)
+        inside = (index >= 0) & (at < steps.host_end[step]) & self.usable[step]
         return np.where(inside, index, -1)
 
     def on_launching_thread(self, rows: Ints) -> tuple[Ints, Ints]:
@@ -299,11 +304,11 @@ class View:
             return Calls(none, none, none, none)
         owner = np.concatenate([part[0] for part in parts])
         rows, inverse = np.unique(owner, return_inverse=True)
-        own = np.bincount(
+        ns = np.bincount(
             inverse, weights=np.concatenate([part[1] for part in parts]), minlength=rows.size
         ).astype(np.int64)
         kept, step = self.on_launching_thread(rows)
-        return Calls(kept, step, self.trace.start[kept], own[np.searchsorted(rows, kept)])
+        return Calls(kept, step, self.trace.start[kept], ns[np.searchsorted(rows, kept)])
 
     def per_step(self, step: Ints, ns: Values, start: Ints) -> tuple[Ints, Ints]:
         """Work of each step in ns and where its first piece starts (`NEVER` without any)."""
@@ -334,13 +339,13 @@ class View:
         rows = rows_named(self.trace, frozenset(names).__contains__, Cat.CPU_OP)
         return outermost_rows(self.trace, rows)
 
-    def own_time(self, name: str) -> tuple[Ints, Ints, Ints]:
+    def self_time(self, name: str) -> tuple[Ints, Ints, Ints]:
         """Ops of a name on launching threads: event rows, steps, and ns of dispatch of their own.
 
         Time in nested ops, runtime calls and compile work is not an op's own.
         """
         trace = self.trace
-        own = np.zeros(len(trace), np.int64)
+        self_ns = np.zeros(len(trace), np.int64)
         for lane in np.unique(self.steps.lane[self.usable]):
             activity = self.analysis.threads.get(int(lane))
             if activity is None or activity.ops.start.size == 0:
@@ -348,10 +353,10 @@ class View:
             segments = activity.ops
             mine = names_where(trace, trace.name[segments.owner], lambda text: text == name)
             ns = iv.overlap_with(activity.dispatch, segments.start[mine], segments.end[mine])
-            np.add.at(own, segments.owner[mine], ns)
+            np.add.at(self_ns, segments.owner[mine], ns)
         wanted = rows_named(trace, lambda text: text == name, Cat.CPU_OP)
         rows, step = self.on_launching_thread(wanted)
-        return rows, step, own[rows]
+        return rows, step, self_ns[rows]
 
     @cached_property
     def regions(self) -> tuple[Ints, Ints]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -60,8 +61,10 @@ def devices(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> tupl
     return tuple(_figures(trace, code, links.of_device(code), threads) for code in present)
 
 
-def _natural(text: str) -> tuple[int, int, str]:
-    return (0, int(text), text) if text.lstrip("-").isdigit() else (1, 0, text)
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """Numbers in the text in the order of their values."""
+    parts = re.split(r"(\d+)", text)
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
 
 
 def _figures(trace: Trace, code: int, links: Links, threads: Mapping[int, Activity]) -> Device:

@@ -14,15 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaptrace.errors import OptionError
-from gaptrace.measure.labels import Label, read_label
+from gaptrace.measure.labels import Label, marks_step, read_label
 from gaptrace.measure.links import Links, codes_in, names_where, rank_codes, rows_named
 from gaptrace.measure.period import period_starts
 from gaptrace.trace import Cat, Ints, Trace
 
 GAPTRACE_MARK = re.compile(r"gaptrace\.step#\d+")
-ENGINE_MARK = re.compile(
-    r"execute_.*context.*generation|step\[|.*_forward_step\b|(?:decode|prefill|mixed|draft)\[bs="
-)
 PROFILER_MARK = re.compile(r"ProfilerStep#\d+|ProfilerStep\*")
 COMPILED_REGION = re.compile(r"## Call CompiledFxGraph |Torch-Compiled Region|CompiledFunction")
 # Annotations that libraries record on their own: they repeat, but they are not steps.
@@ -71,18 +68,18 @@ def find_marks(trace: Trace, links: Links, step: str | None = None) -> Marks:
     """
     if step is not None:
         return _marks_by_option(trace, links, step)
-    for rule, pattern in (
-        ("gaptrace marks", GAPTRACE_MARK),
-        ("engine labels", ENGINE_MARK),
-        ("ProfilerStep", PROFILER_MARK),
+    for rule, is_mark in (
+        ("gaptrace marks", GAPTRACE_MARK.match),
+        ("engine labels", marks_step),
+        ("ProfilerStep", PROFILER_MARK.match),
     ):
-        rows = _host_rows(trace, links, pattern)
+        rows = _host_rows(trace, links, is_mark)
         if rows.size:
             return _marks(trace, rule, _outermost(trace, links, rows))
     rows = _repeated(trace, links, _rank_rows(trace, links, trace.rows_of(Cat.ANNOTATION)))
     if rows.size:
         return _marks(trace, "repeated annotations", rows)
-    regions = _host_rows(trace, links, COMPILED_REGION)
+    regions = _host_rows(trace, links, COMPILED_REGION.match)
     rows = _most_frequent(trace, _outermost(trace, links, regions), links)
     if rows.size:
         return _marks(trace, "compiled regions", rows)
@@ -116,9 +113,9 @@ def _marks_by_option(trace: Trace, links: Links, step: str) -> Marks:
     )
 
 
-def _host_rows(trace: Trace, links: Links, pattern: re.Pattern[str]) -> Ints:
-    """Annotations and ops whose name begins so; before 2022 annotations were recorded as ops."""
-    return _rank_rows(trace, links, rows_named(trace, pattern.match, Cat.ANNOTATION, Cat.CPU_OP))
+def _host_rows(trace: Trace, links: Links, is_mark: Callable[[str], object]) -> Ints:
+    """Annotations and ops of such names; before 2022 annotations were recorded as ops."""
+    return _rank_rows(trace, links, rows_named(trace, is_mark, Cat.ANNOTATION, Cat.CPU_OP))
 
 
 def _rank_rows(trace: Trace, links: Links, rows: Ints) -> Ints:

@@ -21,6 +21,14 @@ from gaptrace.measure.gaps import CAUSES, HOST_CAUSES
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.links import names_where, rank_codes, rows_named
 from gaptrace.measure.steps import Steps
+from gaptrace.measure.unread import (
+    listed,
+    maker,
+    unread,
+    unread_calls,
+    unread_work,
+    why_no_gpu_ops,
+)
 from gaptrace.reading.manifest import Manifest
 from gaptrace.trace import Cat, Trace
 
@@ -46,8 +54,13 @@ HARMLESS_REPAIRS = frozenset(
         "bad_backslash",
         "log_lines",
         "text_after_end",
+        "written_twice",
+        "merged_processes",
+        "joined_recordings",
     }
 )
+# Problems of the file after which no link, and so no step, can be trusted.
+UNLINKED = frozenset({"ids_collide", "two_writers"})
 
 
 @dataclass(frozen=True)
@@ -88,18 +101,13 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     manifest = Manifest(trace.run)
     reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
-        on_cpu = manifest.get("device", "type") == "cpu"
-        reasons.append(
-            Reason(
-                "no_gpu_ops",
-                "recorded on a CPU: of this recording only the unprofiled times count"
-                if on_cpu
-                else "no kernel, copy or memset was recorded: profile with ProfilerActivity.CUDA",
-                REFUSED,
-                withheld=STEP_FIGURES,
-            )
-        )
+        on_cpu = manifest.device.type == "cpu"
+        text, count = why_no_gpu_ops(trace)
+        if on_cpu:
+            text, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
+        reasons.append(Reason("no_gpu_ops", text, REFUSED, count, STEP_FIGURES))
     else:
+        reasons += _of_unread(trace)
         reasons += _of_times(trace, device)
         reasons += _of_links(trace, device, steps)
     if device is not None and steps is not None:
@@ -112,7 +120,9 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
 def _of_file(trace: Trace) -> Iterator[Reason]:
     for problem in trace.problems:
         level = NOTE if problem.id in HARMLESS_REPAIRS else LIMITED
-        yield Reason(problem.id, problem.text, level, problem.count)
+        hidden = (*STEP_FIGURES, "launches", "causes", "host", "host_dispatch")
+        withheld = hidden if problem.id in UNLINKED else ()
+        yield Reason(problem.id, problem.text, level, problem.count, withheld)
     if trace.py.rows.size:
         yield Reason(
             "python_stacks",
@@ -135,11 +145,32 @@ def _of_file(trace: Trace) -> Iterator[Reason]:
         )
 
 
+def _of_unread(trace: Trace) -> Iterator[Reason]:
+    """Categories of another maker's fork that stand beside the GPU ops that were read."""
+    counts = unread(trace)
+    calls, work = unread_calls(counts), unread_work(counts)
+    if not counts:
+        return
+    hidden: tuple[str, ...] = ()
+    if calls:
+        hidden += ("launches", "causes", "host", "host_dispatch")
+    if work:
+        hidden += ("busy", "idle", "causes")
+    whose = maker(trace, counts) if hidden else None
+    yield Reason(
+        "unread_categories",
+        f"events of these categories were not read: {listed(counts)}"
+        + (f" (the work of {whose})" if whose else ""),
+        LIMITED if hidden else NOTE,
+        sum(counts.values()),
+        tuple(dict.fromkeys(hidden)),
+    )
+
+
 def _of_recorder(manifest: Manifest) -> Iterator[Reason]:
     """What `collect` noted while it recorded: drifting steps, what it switched off or skipped."""
-    notes = manifest.get("notes")
-    for note in notes if isinstance(notes, list) else ():
-        yield Reason("recorder", str(note))
+    for note in manifest.run.notes or ():
+        yield Reason("recorder", note)
 
 
 def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:

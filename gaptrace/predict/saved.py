@@ -1,4 +1,4 @@
-"""Answers of the Inductor oracle as they lie beside a recording: `prediction.json`.
+"""Answers of Inductor as they lie beside a recording: `prediction.json`.
 
 `gaptrace predict` writes them, so that whoever analyses the run later needs no torch.
 """
@@ -46,7 +46,7 @@ def read_answer(path: str | Path) -> Mapping[str, Any]:
 
 
 def checked(found: Any, name: str) -> Mapping[str, Any]:
-    """The object if it is one of the oracle's.
+    """The object if it is a `gaptrace.inductor/1` one.
 
     Raises:
         GaptraceError: it is not, or it has a schema this version does not read.
@@ -55,7 +55,7 @@ def checked(found: Any, name: str) -> Mapping[str, Any]:
     if schema != SCHEMA:
         raise GaptraceError(
             f"{name} is not a {SCHEMA} object (its schema is {schema!r})",
-            "it is written by `gaptrace predict` or `python -m gaptrace_collectors.inductor`",
+            "it is written by `gaptrace predict`",
         )
     if missing := [part for part in _PARTS if part not in found]:
         raise GaptraceError(f"{name} lacks {', '.join(missing)}", "predict again with --refresh")

@@ -6,11 +6,14 @@ for what is withheld or unknown; the reason is in `quality`.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from gaptrace.quantity import Quantity
+from gaptrace.quantity import Bound, Quantity
+from gaptrace.results.manifest import Compile as Compilation
+from gaptrace.results.manifest import Host as HostNames
+from gaptrace.results.manifest import Script
 from gaptrace.results.prediction import Capture, Compile, SquareCell
 
 ANALYSIS = "gaptrace.analysis/1"
@@ -18,8 +21,20 @@ Number: TypeAlias = int | float
 Maybe: TypeAlias = int | float | None
 
 
+class Provenance(Struct, frozen=True):
+    """Who and what made a recording, as the recorder noted it. redacted: that was left out."""
+
+    script: Script | None = None
+    host: HostNames | None = None
+    env: dict[str, Any] | None = None
+    redacted: bool = False
+
+
 class Source(Struct, frozen=True):
-    """Where the numbers come from: file, GPU, engine, rank, mode, model, torch, batch."""
+    """Where the numbers come from: file, GPU, engine, rank, mode, model, torch, batch.
+
+    name: of the run, where its manifest has one. json_bytes: of the trace, unpacked.
+    """
 
     path: str
     format: str
@@ -33,6 +48,9 @@ class Source(Struct, frozen=True):
     torch: str | None
     batch: int | None = None
     folder: str | None = None
+    name: str | None = None
+    json_bytes: int | None = None
+    provenance: Provenance | None = None
 
 
 class Reason(Struct, frozen=True):
@@ -48,7 +66,7 @@ class Reason(Struct, frozen=True):
 class Quality(Struct, frozen=True):
     """The verdict `ok`, `limited` or `refused`, and every reason, the gravest first."""
 
-    verdict: Literal["ok", "limited", "refused"]
+    verdict: str
     reasons: tuple[Reason, ...] = ()
 
     def withholds(self, *names: str) -> bool:
@@ -61,7 +79,10 @@ class Quality(Struct, frozen=True):
 
 
 class DeviceFigures(Struct, frozen=True):
-    """Raw figures of one device over the whole recording: never clipped, excluded or nulled."""
+    """Raw figures of one device over the whole recording: never clipped, excluded or nulled.
+
+    idle_share: idle_ns over span_ns.
+    """
 
     device: str
     gpu_ops: int
@@ -80,6 +101,7 @@ class DeviceFigures(Struct, frozen=True):
     largest_skew_ns: int
     kernel_dur_sum_ns: int
     idle_by_cause_ns: dict[str, int]
+    idle_share: Maybe = None
 
 
 class StepFigures(Struct, frozen=True):
@@ -118,7 +140,10 @@ class Steps(Struct, frozen=True):
 
 
 class PerToken(Struct, frozen=True):
-    """Medians of the per-step ratios to tokens."""
+    """Medians of the per-step ratios to tokens.
+
+    busy_share, idle_share_by_cause, host_share: the times of those names over `period_ns`.
+    """
 
     kernels: Maybe
     launches: Maybe
@@ -130,6 +155,9 @@ class PerToken(Struct, frozen=True):
     host_time_ns: dict[str, Maybe]
     idle_by_cause_ns: dict[str, Maybe]
     period_ns: Maybe = None
+    busy_share: Maybe = None
+    idle_share_by_cause: dict[str, Maybe] = {}
+    host_share: dict[str, Maybe] = {}
 
 
 class Rate(Struct, frozen=True):
@@ -155,7 +183,8 @@ class Headline(Struct, frozen=True):
     `traced`. step_ns, idle_ns: per step. tokens_per_s: tokens per step over step_ns. idle_share:
     idle_ns over step_ns. idle_basis: differs from `basis` only where busy time exceeds an
     unprofiled step, so that the idle time is as traced. largest_cause, largest_cause_ns: of a
-    token's idle time, held to what an unprofiled step has.
+    token's idle time, held to what an unprofiled step has. recoverable: a faster host would win it.
+    token_ns, token_idle_ns: step_ns and idle_ns over tokens per step.
     """
 
     basis: str
@@ -166,10 +195,17 @@ class Headline(Struct, frozen=True):
     idle_basis: str
     largest_cause: str | None = None
     largest_cause_ns: Maybe = None
+    recoverable: bool = False
+    token_ns: Maybe = None
+    token_idle_ns: Maybe = None
 
 
 class Ceilings(Struct, frozen=True):
-    """The launch ceiling, the bandwidth ceiling, and which of them limits the step."""
+    """The launch ceiling, the bandwidth ceiling, and which of them limits the step.
+
+    host_dispatch_basis, host_dispatch_bound: how the host dispatch time is known (`traced` or
+    `unprofiled`) and whether it is `exact` or `at_most`.
+    """
 
     launch_tokens_per_s: Maybe
     bandwidth_tokens_per_s: Maybe
@@ -187,10 +223,15 @@ class Ceilings(Struct, frozen=True):
     peak_bandwidth_bytes_per_s: Maybe
     peak_bandwidth_source: str | None
     busy_share: Maybe = None
+    host_dispatch_basis: str = ""
+    host_dispatch_bound: Bound = "exact"
 
 
 class WhatIf(Struct, frozen=True):
-    """The step under one change, modelled: its time, its rate and what would limit it."""
+    """The step under one change, modelled: its time, its rate and what would limit it.
+
+    changes: the step becomes shorter or longer by 1 % or more. times_now: its rate over today's.
+    """
 
     id: str
     title: str
@@ -198,33 +239,46 @@ class WhatIf(Struct, frozen=True):
     tokens_per_s: Maybe
     binding: str | None
     paced_by: str | None
+    changes: bool = True
+    times_now: Maybe = None
 
 
 class SeamKind(Struct, frozen=True):
-    """Gaps between graph pieces with the same ops in them, medians of a step."""
+    """Gaps between graph pieces with the same ops in them (`work`, in the order of launch calls).
+
+    per_step: how many of them a step has. kernels, idle_ns, busy_ns, host_ns: medians of one.
+    idle_per_step_ns: of all of them together, median of the steps. idle_mean_ns: of one, the mean.
+    """
 
     work: tuple[str, ...]
     per_step: Number
     kernels: Number
-    idle_ns: Number
-    busy_ns: Number
+    idle_ns: Maybe
+    busy_ns: Maybe
     host_ns: Maybe
-    idle_per_step_ns: Number
+    idle_per_step_ns: Maybe
+    idle_mean_ns: Maybe = None
 
 
 class Piecewise(Struct, frozen=True):
-    """A step that replays several graphs: its pieces and the gaps between them (seams)."""
+    """A step that replays several graphs: its pieces and the gaps between them (seams).
+
+    Medians over the steps it was read from: how many (`steps`) and which (`of`: `decode steps`, or
+    what there was instead). replays: graph replays. pieces: distinct graphs, None where the trace
+    has no graph ids. with_work: seams in which something is launched. kernels, launches, idle_ns,
+    busy_ns, host_ns: in all seams of a step together. share: seam idle over the step's period.
+    """
 
     steps: int
-    of: int
+    of: str
     replays: Number
-    pieces: Number
+    pieces: Maybe
     seams: Number
     with_work: Number
     kernels: Number
     launches: Number
-    idle_ns: Number
-    busy_ns: Number
+    idle_ns: Maybe
+    busy_ns: Maybe
     host_ns: Maybe
     share: Maybe
     idle_per_seam_ns: Maybe
@@ -232,23 +286,29 @@ class Piecewise(Struct, frozen=True):
 
 
 class OpRow(Struct, frozen=True):
-    """One CPU op: calls, own host time and launch calls per token."""
+    """One CPU op: calls, own host time and launch calls per token.
+
+    share: of the time of all ops. ns_per_call: self_ns over calls.
+    """
 
     name: str
     calls: Number
     self_ns: Number
     launches: Number
+    share: Maybe = None
+    ns_per_call: Maybe = None
 
 
 class FunctionRow(Struct, frozen=True):
-    """One Python function or module: its own host time per token."""
+    """One Python function or module: its own host time per token, and its share of all such."""
 
     name: str
     self_ns: Number
+    share: Maybe = None
 
 
 class Host(Struct, frozen=True):
-    """What the launching thread did, per token."""
+    """What the launching thread did, per token. op_calls, op_ns: of all ops together."""
 
     launch_call_ns: int | None
     cost_per_launch_ns: Maybe
@@ -256,6 +316,32 @@ class Host(Struct, frozen=True):
     ops: tuple[OpRow, ...]
     python: tuple[FunctionRow, ...]
     modules: tuple[FunctionRow, ...]
+    op_calls: Maybe = None
+    op_ns: Maybe = None
+
+
+class HostPart(Struct, frozen=True):
+    """Host time in one part of a step; `part` is an id of knowledge/engines.toml."""
+
+    part: str
+    median_ns: Maybe
+    total_ns: int
+
+
+class HostParts(Struct, frozen=True):
+    """Host time per step by what the engine does, in the order of tables.
+
+    source: `labels`, `Python frames`, both joined by `and`; None, and no parts, where neither shows
+    any. steps: those that count. host_window_ns: of all of them; the totals of the parts sum to it.
+    idle_between_steps_ns: median GPU idle time from a step's last op to the next step's first.
+    """
+
+    engine: str | None
+    source: str | None
+    steps: int
+    host_window_ns: int
+    parts: tuple[HostPart, ...]
+    idle_between_steps_ns: Maybe
 
 
 class OriginRow(Struct, frozen=True):
@@ -284,23 +370,28 @@ class KernelRow(Struct, frozen=True):
     bandwidth_bytes_per_s: Maybe
     roofline_share: Maybe
     roofline_note: str | None = None
+    sub_class: str = ""
 
 
 class Kernels(Struct, frozen=True):
     """Kernels of the counted steps, longest total first; the same time by class and by op.
 
     time_ns_by_class: summed durations per token; where streams overlap their sum exceeds busy
-    time, and overlap_ns per token says by how much.
+    time, and overlap_ns per token says by how much. share_by_class: of the sum of all.
     """
 
     time_ns_by_class: dict[str, Number]
     overlap_ns: Number
     by_op: tuple[OriginRow, ...]
     rows: tuple[KernelRow, ...]
+    share_by_class: dict[str, Maybe] = {}
 
 
 class Power(Struct, frozen=True):
-    """Board power, clocks and temperature while unprofiled steps ran: W, MHz, degrees Celsius."""
+    """Board power, clocks and temperature while unprofiled steps ran: W, MHz, degrees Celsius.
+
+    limit_share: mean power over the limit.
+    """
 
     mean_w: Number
     limit_w: Maybe
@@ -309,6 +400,7 @@ class Power(Struct, frozen=True):
     temperature_c: Maybe
     joules_per_token: Maybe
     samples: int
+    limit_share: Maybe = None
 
 
 class Evidence(Struct, frozen=True):
@@ -327,6 +419,11 @@ class Evidence(Struct, frozen=True):
     after: str = ""
     call: str = ""
     row: int | None = None
+
+    @property
+    def dur_ns(self) -> int:
+        """How long it lasted."""
+        return self.end_ns - self.start_ns
 
 
 class Finding(Struct, frozen=True):
@@ -368,6 +465,7 @@ class GapRow(Struct, frozen=True):
 class AnalysisResult(Struct, frozen=True):
     """One analysed recording.
 
+    compilation: what the recorder saw of torch.compile; None where it was not asked for.
     headline: the figures that every surface shows first. longest_gaps: of the counted steps where
     there are any. withheld names in `quality.reasons` say which figures are None, and why.
     """
@@ -394,4 +492,6 @@ class AnalysisResult(Struct, frozen=True):
     headline: Headline
     square: dict[str, SquareCell] = {}
     longest_gaps: tuple[GapRow, ...] = ()
+    compilation: Compilation | None = None
+    host_parts: HostParts | None = None
     schema: str = field(default=ANALYSIS)

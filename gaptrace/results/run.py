@@ -7,6 +7,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from gaptrace.results.analysis import AnalysisResult
+from gaptrace.results.manifest import Autotune, Buckets, GraphTrees, Pieces
 from gaptrace.results.prediction import SquareCell
 
 Maybe: TypeAlias = int | float | None
@@ -53,6 +54,7 @@ class SeamPrice(Struct, frozen=True):
 
     step_ns, whole_ns: median step of either. seams: gaps between pieces per step. beyond: the
     difference is beyond the spread of the repeats. per_seam_ns: the difference over the seams.
+    change_ns: step_ns less whole_ns.
     """
 
     mode: str
@@ -62,24 +64,33 @@ class SeamPrice(Struct, frozen=True):
     seams: int | float
     beyond: bool
     per_seam_ns: int | float
+    change_ns: Maybe = None
 
 
-class Choice(Struct, frozen=True):
-    """One matrix product that autotuning chose a kernel for."""
+class Tuned(Struct, frozen=True):
+    """Counts of what autotuning did: products by kind of kernel, template kernels.
 
-    product: str
-    chosen: str
-    kind: str
-    ns: Maybe = None
+    prologues, epilogues: template kernels that have one.
+    """
+
+    products: int
+    by_kind: dict[str, int]
+    templates: int = 0
+    prologues: int = 0
+    epilogues: int = 0
 
 
-class Bucket(Struct, frozen=True):
-    """One captured length: its graphs' bytes, capture time and the share of it that is padding."""
+class Recorded(Struct, frozen=True):
+    """What the recorder saw of a mode beside its steps, each from the first repeat that has it.
 
-    length: int
-    capture_ns: Maybe = None
-    graph_bytes: Maybe = None
-    padding_share: Maybe = None
+    tuned: the counts of `autotune`.
+    """
+
+    piecewise: Pieces | None = None
+    buckets: Buckets | None = None
+    autotune: Autotune | None = None
+    cudagraph_trees: GraphTrees | None = None
+    tuned: Tuned | None = None
 
 
 class ModeRow(Struct, frozen=True):
@@ -88,8 +99,9 @@ class ModeRow(Struct, frozen=True):
     basis: of step, rate and idle share (`unprofiled` or `traced`). spread: half the range of the
     repeats' step times over the least; None with one repeat. kernels, launches: per step.
     host_dispatch_ns: `host_bound` says whether it is exact or only an upper bound, `host_basis`
-    how it is known. times_eager: rate over eager's. as_fast_as_best: within the spread of the
-    repeats. status: `ok`, `mode_failed` or `script_failed`; reason: why. notes: what to know.
+    how it is known. times_eager: rate over eager's. times_slower: step time over the fastest
+    mode's. as_fast_as_best: within the spread of the repeats. status: `ok`, `mode_failed` or
+    `script_failed`; reason: why. finding: id of the largest one. notes: what to know.
     """
 
     mode: str
@@ -116,6 +128,7 @@ class ModeRow(Struct, frozen=True):
     as_fast_as_best: bool = False
     path: str | None = None
     notes: tuple[str, ...] = ()
+    times_slower: Maybe = None
 
 
 class RunCell(Struct, frozen=True):
@@ -147,8 +160,7 @@ class RunResult(Struct, frozen=True):
     modes: tuple[ModeRow, ...] = ()
     fastest: str | None = None
     square: dict[str, SquareCell] = {}
-    choices: tuple[Choice, ...] = ()
-    buckets: tuple[Bucket, ...] = ()
+    recorded: dict[str, Recorded] = {}
     notes: tuple[str, ...] = ()
     schema: str = field(default=RUN)
 

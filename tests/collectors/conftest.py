@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,14 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._started: list[subprocess.Popen[str]] = []
+
+    def close(self) -> None:
+        """Kill what a failed test left running."""
+        for process in self._started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def script(self, text: str, name: str = "script.py") -> Path:
         path = self.folder / name
@@ -115,7 +124,7 @@ class Bench:
 
     def start(self, *words: object, name: str = "run") -> subprocess.Popen[str]:
         """The same, not waited for, in a session of its own."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self._command(words, name),
             cwd=self.folder,
             env=environment(),
@@ -124,6 +133,8 @@ class Bench:
             text=True,
             start_new_session=True,
         )
+        self._started.append(process)
+        return process
 
     def _command(self, words: Sequence[object], name: str) -> list[str]:
         out = self.folder / "runs"
@@ -132,8 +143,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,17 @@
 """`gaptrace collect` hands everything to the recorder and returns what it returns."""
 
-import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from gaptrace.cli import collect as module
+from tests.collectors.conftest import COLLECTORS, environment
 
 
 @pytest.fixture
@@ -39,10 +40,7 @@ def test_the_exit_code_is_the_recorders(started):
 
 def test_options_are_handed_on_and_defaults_are_left_to_the_recorder(started):
     _, words = started("--modes", "eager", "--repeats", "2", "--no-shapes", "--redact", "s.py")
-    assert words == [
-        *("--modes", "eager", "--repeats", "2", "--no-shapes", "--redact", "--out", "runs"),
-        "s.py",
-    ]
+    assert words == ["--modes", "eager", "--repeats", "2", "--no-shapes", "--redact", "s.py"]
 
 
 def test_the_options_of_a_module_are_the_modules(started):
@@ -62,12 +60,33 @@ def test_nothing_to_record_is_a_usage_error(started):
     assert words is None
 
 
-def test_what_the_recorder_accepts_is_what_is_offered():
-    from gaptrace_collectors.options import _parser
+def test_both_command_lines_offer_the_same_with_the_same_words():
+    from gaptrace_collectors.options import FLAGS, _parser
 
-    offered = {flag for param in module.collect.params for flag in param.opts if flag[0] == "-"}
-    taken = {flag for action in _parser()._actions for flag in action.option_strings}
-    assert offered - {"--help"} == taken - {"-h", "--help", "--no-shapes"}
+    options = [param for param in module.collect.params if isinstance(param, click.Option)]
+    told = {flag: param.help for param in options for flag in param.opts if flag != "--help"}
+    taken = {
+        flag: action.help
+        for action in _parser()._actions
+        for flag in action.option_strings
+        if flag not in ("-h", "--help", "--no-shapes")
+    }
+    assert told == taken
+    assert {word for flag in FLAGS for word in flag.words} == set(told)
+
+
+def test_the_readme_lists_every_option_with_its_default():
+    from gaptrace_collectors.options import FLAGS
+
+    text = (COLLECTORS / "README.md").read_text().split("## What is recorded")[0]
+    rows = dict(
+        re.findall(r"^\| `(?:-o, )?(--[\w-]+)(?:\\\||[^|])*\|([^|]*)\|", text, re.MULTILINE)
+    )
+    assert set(rows) == {flag.words[-1] for flag in FLAGS}
+    for flag in FLAGS:
+        if flag.default not in (None, False, ""):
+            default = f"{flag.default:g}" if isinstance(flag.default, float) else flag.default
+            assert rows[flag.words[-1]].strip("` ") == str(default), flag.name
 
 
 def test_ctrl_c_to_this_process_alone_reaches_the_recorder(tmp_path):
@@ -89,15 +108,10 @@ def test_ctrl_c_to_this_process_alone_reaches_the_recorder(tmp_path):
         "import sys\nfrom gaptrace.cli.collect import run_recorder\n"
         f"sys.exit(run_recorder([sys.executable, {str(child)!r}]))\n"
     )
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     process = subprocess.Popen(
-        [sys.executable, str(parent)],
-        env={**os.environ, "PYTHONPATH": root},
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, str(parent)], env=environment(), stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
-    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130

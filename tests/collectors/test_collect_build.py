@@ -182,7 +182,7 @@ def test_attributes_that_make_no_sense_are_refused():
 
 def test_the_example_of_the_readme_runs(monkeypatch):
     text = (COLLECTORS / "README.md").read_text()
-    block = text.split("## Way 2")[1].split("`build()` takes")[0]
+    block = text.split("## `build()` mode")[1].split("`build()` takes")[0]
     lines = [line[4:] for line in block.splitlines() if line.startswith("    ")]
     code = "\n".join(line for line in lines if line).replace('"cuda"', '"cpu"')
     code = code.replace(".cuda()", "")

@@ -5,7 +5,6 @@ import os
 import resource
 import signal
 import sys
-import time
 
 import pytest
 
@@ -188,7 +187,6 @@ def test_what_was_recorded_whole_survives_an_interrupt(bench, number):
         for line in process.stdout:
             if line.strip() == "over":
                 break
-        time.sleep(0.5)
         if number == signal.SIGINT:  # a terminal tells the whole group
             os.killpg(process.pid, number)
         else:

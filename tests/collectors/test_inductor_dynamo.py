@@ -19,8 +19,9 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.profiler import ExecutionTraceObserver
 
-from gaptrace_collectors import inductor
 from gaptrace_inductor import graphs, kernels, schedule, standins
+
+from .inductor_runs import predict
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 WIDTH, HEADS, LENGTH = 64, 2, 32
@@ -159,7 +160,7 @@ def captured_by_dynamo(module: nn.Module) -> list[tuple[int, int]]:
 def test_the_rebuilt_graph_schedules_like_dynamos(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     module = MODULES[name]()
-    result = inductor.predict(recorded_on_cpu(module, tmp_path / "et.json"))
+    result = predict(recorded_on_cpu(module, tmp_path / "et.json"))
     counts = result["counts"]
     assert [(counts["generated"], counts["extern_calls"])] == captured_by_dynamo(module)
     assert counts["generated"] > 3

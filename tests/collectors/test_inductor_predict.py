@@ -15,10 +15,10 @@ pytest.importorskip("torch")
 
 import torch
 
-from gaptrace_collectors import inductor
-from gaptrace_inductor import standins
+from gaptrace_inductor import prediction, standins
 
 from .et_builder import Recording, T
+from .inductor_runs import predict
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -50,9 +50,7 @@ EMBEDDING = (
 def recorded() -> dict[str, dict[str, Any]]:
     """The predictions for the two recorded models."""
     return {
-        model: inductor.predict(
-            DATA / f"{model}_eager.et.json.gz", trace=DATA / f"{model}_eager.json.gz"
-        )
+        model: predict(DATA / f"{model}_eager.et.json.gz", trace=DATA / f"{model}_eager.json.gz")
         for model in ("llama4", "gpt2_4")
     }
 
@@ -148,7 +146,7 @@ def mlp(layers: int, hidden: int, inner: int) -> Recording:
 
 def test_the_public_arithmetic_of_llama_3_8b(tmp_path: Path) -> None:
     """28 KB a token and layer written and read again: 56 KB, 1.8 MB a token, 470 MB at 256."""
-    result = inductor.predict(mlp(32, 4096, 14336).write(tmp_path / "a.json"))
+    result = predict(mlp(32, 4096, 14336).write(tmp_path / "a.json"))
     values = [
         (index, written, read)
         for entry in result["kernels"]["generated"]
@@ -189,12 +187,12 @@ def cached(recording: Recording, stacked: int | None) -> Recording:
 
 def test_a_stacked_cache_is_named_and_unstacking_it_helps(tmp_path: Path) -> None:
     path = cached(Recording(), stacked=0).write(tmp_path / "a.json")
-    result = inductor.predict(path, what_if=["unstack-cache"])
+    result = predict(path, what_if=["unstack-cache"])
     doubt = next(d for d in result["doubts"] if d["id"] == "stacked_cache")
     assert (doubt["writes"], doubt["buffers"]) == (4, 1)
     assert (doubt["base_bytes"], doubt["view_bytes"]) == (65536, 16384)
     assert doubt["whole_copies"] >= 1
-    plain = inductor.predict(cached(Recording(), stacked=None).write(tmp_path / "b.json"))
+    plain = predict(cached(Recording(), stacked=None).write(tmp_path / "b.json"))
     what_if = result["what_ifs"][0]
     assert what_if["places"] == 4
     assert what_if["counts"]["generated"] == plain["counts"]["generated"]
@@ -206,15 +204,15 @@ def test_a_stacked_cache_is_named_and_unstacking_it_helps(tmp_path: Path) -> Non
 
 def test_auto_asks_the_what_ifs_that_the_step_calls_for(tmp_path: Path) -> None:
     stack = cached(Recording(), stacked=0).write(tmp_path / "a.json")
-    found = inductor.predict(stack, what_if=["auto", "unstack-cache"])["what_ifs"]
+    found = predict(stack, what_if=["auto", "unstack-cache"])["what_ifs"]
     assert [item["name"] for item in found] == ["unstack-cache"]
     plain = mlp(1, 64, 128).write(tmp_path / "b.json")
-    assert inductor.predict(plain, what_if=["auto"])["what_ifs"] == []
+    assert predict(plain, what_if=["auto"])["what_ifs"] == []
 
 
 def test_batch_multiplies_activations_but_not_weights(tmp_path: Path) -> None:
     path = cached(Recording(), stacked=0).write(tmp_path / "a.json")
-    result = inductor.predict(path, what_if=["batch=4", "batch=1"])
+    result = predict(path, what_if=["batch=4", "batch=1"])
     grown, same = result["what_ifs"]
     weights = 4 * 128 * 128 * 2 + 512 * 128 * 2
     activations = result["bytes"]["extern_read"] - weights
@@ -248,7 +246,7 @@ def test_a_static_cache_writes_one_row(tmp_path: Path) -> None:
             whole = T(shared[0], shared[1], (1, 33, 64), strides=(33 * 64, 64, 1))
             follow.op(SILU, [whole], follow.tensor(1, 33, 64))
     path = recording.write(tmp_path / "a.json")
-    result = inductor.predict(path, step="step#0", what_if=["static-cache"])
+    result = predict(path, step="step#0", what_if=["static-cache"])
     assert [d["id"] for d in result["doubts"]] == ["growing_state"]
     what_if = result["what_ifs"][0]
     assert what_if["places"] == 2
@@ -260,7 +258,7 @@ def test_a_static_cache_writes_one_row(tmp_path: Path) -> None:
 
 def test_four_bit_weights_keep_the_generated_kernels(tmp_path: Path) -> None:
     path = mlp(2, 256, 512).write(tmp_path / "a.json")
-    result = inductor.predict(path, what_if=["weight-dtype=int4", "weight-dtype=float32"])
+    result = predict(path, what_if=["weight-dtype=int4", "weight-dtype=float32"])
     int4, wide = result["what_ifs"]
     assert int4["counts"]["generated"] == result["counts"]["generated"]
     calls = [entry["op"] for entry in int4["kernels"]["extern"]]
@@ -284,7 +282,7 @@ def test_four_bit_weights_keep_the_generated_kernels(tmp_path: Path) -> None:
 )
 def test_a_what_if_that_does_not_apply_says_why(what_if: str, says: str, tmp_path: Path) -> None:
     path = mlp(1, 64, 128).write(tmp_path / "a.json")
-    assert says in inductor.predict(path, what_if=[what_if])["what_ifs"][0]["error"]
+    assert says in predict(path, what_if=[what_if])["what_ifs"][0]["error"]
 
 
 def test_breaks_and_unknown_ops_are_doubts(tmp_path: Path) -> None:
@@ -295,7 +293,7 @@ def test_breaks_and_unknown_ops_are_doubts(tmp_path: Path) -> None:
     inner.op("aten::_local_scalar_dense(Tensor self) -> Scalar", [n], 3)
     z = recording.op("nobody::mystery(Tensor x) -> Tensor", [y], recording.tensor(1, 64))
     recording.op(LINEAR, [z, recording.tensor(64, 64), None], recording.tensor(1, 64))
-    result = inductor.predict(recording.write(tmp_path / "a.json"))
+    result = predict(recording.write(tmp_path / "a.json"))
     assert [d["id"] for d in result["doubts"]] == ["graph_breaks", "unknown_ops"]
     assert len(result["region"]["segments"]) == 2
     assert result["counts"]["generated"] == 1
@@ -325,7 +323,7 @@ def test_kernels_of_no_op_are_kept_and_doubted(tmp_path: Path) -> None:
     ]
     trace = tmp_path / "k.json"
     trace.write_text(json.dumps({"traceEvents": events}))
-    result = inductor.predict(recording.write(tmp_path / "a.json"), trace=trace)
+    result = predict(recording.write(tmp_path / "a.json"), trace=trace)
     counts = result["counts"]
     assert [d["id"] for d in result["doubts"]] == ["unrecorded_kernels"]
     assert (counts["generated"], counts["extern_kernels"], counts["unrecorded_kernels"]) == (
@@ -348,7 +346,7 @@ def test_a_transfer_from_the_host_is_a_doubt(tmp_path: Path) -> None:
     there = recording.tensor(1, 64, device="cpu")
     recording.op(schema, [there, "cuda:0", 15, False, False, None], x)
     recording.op(LINEAR, [x, recording.tensor(64, 64), None], recording.tensor(1, 64))
-    result = inductor.predict(recording.write(tmp_path / "a.json"))
+    result = predict(recording.write(tmp_path / "a.json"))
     assert [(d["id"], d["ops"]) for d in result["doubts"]] == [("host_transfers", [0])]
 
 
@@ -356,16 +354,16 @@ def test_the_local_gpu_has_to_be_there() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(standins.StandinError, match="no GPU"):
-        inductor.predict(DATA / "gpt2_4_eager.et.json.gz", device="local")
+        predict(DATA / "gpt2_4_eager.et.json.gz", device="local")
 
 
 def test_an_untested_version_says_so() -> None:
-    said = inductor._versions("2.99.1", "2.11.0")
+    said = prediction.versions("2.99.1", "2.11.0")
     assert not said["tested"]
     assert "untested" in said["note"]
     assert "recorded with 2.11.0" in said["note"]
-    assert inductor._versions("2.13.0+cpu", None)["tested"]
-    assert inductor._versions("2.11.3+cu130", None)["tested"]
+    assert prediction.versions("2.13.0+cpu", None)["tested"]
+    assert prediction.versions("2.11.3+cu130", None)["tested"]
 
 
 def test_a_torch_without_a_place_to_stand_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,8 +387,8 @@ def test_device_properties_of_the_python_exporter() -> None:
 def test_the_command_writes_the_object_and_names_its_errors(tmp_path: Path) -> None:
     path = mlp(1, 64, 128).write(tmp_path / "a.json.gz")
     out = tmp_path / "o.json"
-    command = [sys.executable, "-m", "gaptrace_collectors.inductor"]
-    env = {"PYTHONPATH": str(Path(inductor.__file__).parents[1]), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "gaptrace_inductor"]
+    env = {"PYTHONPATH": str(Path(prediction.__file__).parents[1]), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [*command, str(path), "-o", str(out)], env=env, capture_output=True, text=True, check=False
     )

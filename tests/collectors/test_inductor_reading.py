@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from gaptrace_inductor import execution_trace, kineto
+from gaptrace_inductor import eager, execution_trace
 
 from .et_builder import Recording
+from .inductor_runs import eager_of
 
 DATA = Path(__file__).parents[1] / "data"
 SILU = "aten::silu(Tensor self) -> Tensor"
@@ -199,8 +200,8 @@ def test_kernels_find_their_ops(rf: dict[str, int], how: str, tmp_path: Path) ->
     document = kineto_of(rf)
     document["traceEvents"][6]["ts"] = 51  # after the last op: launched by no op
     path.write_text(json.dumps(document))
-    recording = kineto.read(path)
-    links = kineto.link(recording, step)
+    recording = eager_of(path)
+    links = eager.link(recording, step)
     assert links.how == how
     taken: set[int] = set()
     linear, silu = step.ops
@@ -218,14 +219,24 @@ def test_a_kernel_between_the_ops_of_the_step_is_kept_apart(tmp_path: Path) -> N
     document["traceEvents"][6]["ts"] = 35
     path = tmp_path / "k.json"
     path.write_text(json.dumps(document))
-    assert [k.name for k in kineto.link(kineto.read(path), step).unlinked] == ["mine"]
+    assert [k.name for k in eager.link(eager_of(path), step).unlinked] == ["mine"]
+
+
+def test_a_wrong_external_id_does_not_move_a_kernel(tmp_path: Path) -> None:
+    step = execution_trace.pick_step(execution_trace.read(two_steps().write(tmp_path / "a.json")))
+    document = kineto_of({"linear": 2, "mm": 3, "silu": 4})
+    document["traceEvents"][8]["args"]["External id"] = 2
+    path = tmp_path / "k.json"
+    path.write_text(json.dumps(document))
+    links = eager.link(eager_of(path), step)
+    assert [k.name for k in links.take(step.ops[1], (), set())] == ["silu_kernel", "mine"]
 
 
 def test_another_program_is_not_linked(tmp_path: Path) -> None:
     step = execution_trace.pick_step(execution_trace.read(two_steps().write(tmp_path / "a.json")))
     path = tmp_path / "k.json"
     path.write_text(json.dumps({"traceEvents": [event("cpu_op", "aten::add", 1, 1)]}))
-    assert kineto.link(kineto.read(path), step) is kineto.NO_LINKS
+    assert eager.link(eager_of(path), step) is eager.NO_LINKS
 
 
 @pytest.mark.parametrize(
@@ -237,7 +248,7 @@ def test_another_program_is_not_linked(tmp_path: Path) -> None:
     ],
 )
 def test_short_kernel_names(name: str, short: str) -> None:
-    assert kineto.shorten(name) == short
+    assert eager.shorten(name) == short
 
 
 @pytest.mark.parametrize(
@@ -247,7 +258,7 @@ def test_every_kernel_of_the_recorded_steps_is_mapped(
     model: str, kernels: int, busy_ns: int
 ) -> None:
     step = execution_trace.pick_step(execution_trace.read(DATA / f"{model}_eager.et.json.gz"))
-    links = kineto.link(kineto.read(DATA / f"{model}_eager.json.gz"), step)
+    links = eager.link(eager_of(DATA / f"{model}_eager.json.gz"), step)
     found = [kernel for group in links.kernels.values() for kernel in group]
     assert (len(found), sum(k.dur_ns for k in found)) == (kernels, busy_ns)
     assert links.unlinked == ()

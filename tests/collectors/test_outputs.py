@@ -5,11 +5,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
+from gaptrace_collectors.modes import MODES  # noqa: E402
 from gaptrace_collectors.outputs import Outputs, logits_of  # noqa: E402
 
 
 def record(scratch, mode, logits, tokens=None, first=1, repeat=1):
-    outputs = Outputs(str(scratch), mode, repeat)
+    outputs = Outputs(str(scratch), MODES[mode], repeat)
     for step, value in enumerate(logits):
         fed = None if tokens is None else torch.tensor([tokens[step]])
         outputs.note(step + 1, value, fed)

@@ -239,7 +239,7 @@ def test_one_recompile_is_not_several() -> None:
     one = {"guard": "x.dtype", "function": "forward", "phase": "warmup", "seconds": 2.5}
     run = manifest(compile={"recompiles": [one], "recompile_count": 1})
     text = the(loop(compiling(), period=100_000, manifest=run), "GT305").text
-    assert "counted 1 recompile during warm-up. It took 2.50 s." in text
+    assert "counted 1 recompile during warm-up. That took 2.50 s." in text
 
 
 def test_graph_breaks_are_named() -> None:
@@ -259,7 +259,7 @@ def test_recompiles_outside_the_profiled_steps() -> None:
     run = manifest(compile={"recompiles": [one, one], "recompile_count": 2})
     found = the(loop(compiling(), period=100_000, manifest=run), "GT305")
     assert found.ceiling_ns_per_token == 0
-    assert "2 recompiles during warm-up. They took 5.00 s. Guards that failed: x.dtype" in (
+    assert "2 recompiles during warm-up. That took 5.00 s. Guards that failed: x.dtype" in (
         found.text
     )
 

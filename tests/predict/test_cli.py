@@ -82,7 +82,8 @@ def test_a_run_is_asked_once_and_the_answer_saved(tmp_path: Path, child: Child) 
     assert run(folder, "--json").exception is None
     (question,) = child.asked
     assert question.execution_trace == folder / "eager/1/execution_trace.json.gz"
-    assert question.trace == folder / "eager/1/trace.json.gz"
+    assert question.trace is not None
+    assert question.trace.source.path == str(folder / "eager/1/trace.json.gz")
     assert question.recorded_torch == "2.11.0"
     assert question.what_if == ("auto",)
     assert (folder / "eager/1/prediction.json").is_file()
@@ -167,6 +168,18 @@ def test_a_child_that_fails_says_what_it_said(tmp_path: Path) -> None:
 def test_a_python_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(GaptraceError, match="cannot run"):
         oracle_child.ask(Question(tmp_path / "et.json", None), str(tmp_path / "python"))
+
+
+def test_another_python_finds_the_package_and_nothing_beside_it(
+    tmp_path: Path,
+) -> None:
+    """Beside the installed package lies this Python's numpy, which that one must not import."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nls "${PYTHONPATH%%:*}" >&2\nexit 1\n')
+    python.chmod(0o755)
+    with pytest.raises(GaptraceError) as error:
+        oracle_child.ask(Question(tmp_path / "et.json", None), str(python))
+    assert error.value.message == "Inductor could not be asked: gaptrace_inductor"
 
 
 @pytest.mark.torch

@@ -191,7 +191,7 @@ def test_the_embedded_data_is_the_analysis() -> None:
     analysis = sample("eager")
     data = json.loads(Page(render_analysis_html(analysis)).data["summary"])
     assert data["per_token"] == json.loads(json.dumps(analysis.summary["per_token"]))
-    assert data["schema"] == "gaptrace.measure/1"
+    assert data["schema"] == "gaptrace.analysis/1"
 
 
 def test_hostile_names_stay_text() -> None:

@@ -1,0 +1,149 @@
+"""What the launching thread does: ops, what a launch costs, Python and modules; compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gaptrace.document.blocks import Block, Facts, Note, Sentence, Table, Text
+from gaptrace.document.sections import Context
+from gaptrace.document.tables import (
+    duration,
+    fact,
+    facts_of,
+    figures,
+    given,
+    known,
+    name,
+    seconds,
+    table,
+    words,
+)
+from gaptrace.quantity import COUNT, NS, SHARE, TRACED
+from gaptrace.results.analysis import AnalysisResult, FunctionRow
+
+NO_STACKS = (
+    "No Python stacks were recorded, so time between ops has no function names "
+    "(collect --stacks; it slows the host further)."
+)
+
+
+def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
+    """CPU ops by their own host time per token."""
+    host = result.host
+    if not host.ops:
+        return
+    yield Sentence(
+        (
+            *given(known(host.op_calls, COUNT), " op calls per token take "),
+            *given(
+                duration(host.op_ns, TRACED),
+                " of ",
+                Text("dispatch", term="dispatch"),
+                " on the host; ",
+            ),
+            "the costliest is ",
+            Text(host.ops[0].name, "name"),
+            ".",
+        ),
+        "lead",
+    )
+    yield table(
+        f"{context.prefix}ops-table",
+        "ops by own host time",
+        host.ops,
+        [
+            words("op", lambda o: name(o.name)),
+            figures("calls per token", COUNT, lambda o: o.calls),
+            figures("own time per token", NS, lambda o: o.self_ns, TRACED, "dispatch"),
+            figures("share", SHARE, lambda o: o.share, TRACED),
+            figures("per call", NS, lambda o: o.ns_per_call, TRACED),
+            figures("launches per token", COUNT, lambda o: o.launches, term="launches-per-token"),
+        ],
+    )
+
+
+def host_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
+    """What a launch costs, and the Python functions and modules behind the host's time."""
+    host = result.host
+    facts = facts_of(
+        fact("host dispatch per launch", duration(host.cost_per_launch_ns, TRACED),
+             term="launch-cost"),
+        fact("in the launch call", duration(host.launch_call_ns, TRACED), " median"),
+        fact("from launch call to start", duration(host.launch_to_start_ns, TRACED), " median",
+             term="launch-to-start"),
+    )  # fmt: skip
+    if facts:
+        yield Facts(facts)
+    for anchor, title, rows in (
+        ("python", "Python between ops", host.python),
+        ("modules", "modules and regions", host.modules),
+    ):
+        if rows:
+            yield _functions(f"{context.prefix}{anchor}", title, rows)
+    if facts and not host.python:
+        yield Note((NO_STACKS,))
+
+
+def _functions(anchor: str, title: str, rows: tuple[FunctionRow, ...]) -> Table:
+    return table(
+        anchor,
+        title,
+        rows,
+        [
+            words("name", lambda row: name(row.name)),
+            figures("own time per token", NS, lambda row: row.self_ns, TRACED),
+            figures("share", SHARE, lambda row: row.share, TRACED),
+        ],
+    )
+
+
+def compilation(result: AnalysisResult, context: Context) -> Iterator[Block]:
+    """Recompilations and graph breaks as the recorder saw them."""
+    seen = result.compilation
+    if seen is None:
+        return
+    measured = known(seen.recompiles_while_measured, COUNT)
+    yield Facts(
+        facts_of(
+            fact(
+                "recompiles",
+                known(seen.recompile_count, COUNT),
+                " in all",
+                *given(", ", measured, " while measured"),
+                term="recompile",
+            ),
+            fact("graphs", known(seen.unique_graphs, COUNT)),
+            fact(
+                "generated kernels",
+                known(seen.inductor.generated_kernels, COUNT) if seen.inductor else None,
+                term="generated",
+            ),
+            fact("compile time", duration(seconds(seen.seconds))),
+        )
+    )
+    if seen.note:
+        yield Note((seen.note,))
+    if seen.recompiles:
+        yield table(
+            f"{context.prefix}recompiles",
+            "recompiles",
+            seen.recompiles,
+            [
+                figures("step", COUNT, lambda r: r.step, term="step"),
+                words("phase", lambda r: r.phase),
+                words("function", lambda r: name(r.function or "")),
+                words("guard that failed", lambda r: r.guard, "guard"),
+            ],
+        )
+    breaks = tuple(item for item in seen.graph_breaks or () if isinstance(item, Mapping))
+    if breaks:
+        yield table(
+            f"{context.prefix}graph-breaks",
+            "graph breaks",
+            breaks,
+            [
+                words("reason", lambda b: str(b.get("reason") or ""), "graph-break"),
+                words("place", lambda b: str(b.get("place") or "")),
+                figures("count", COUNT, lambda b: b.get("count")),
+            ],
+        )
