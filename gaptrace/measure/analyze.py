@@ -22,7 +22,7 @@ from gaptrace.measure.ceilings import (
 from gaptrace.measure.devices import Device, devices
 from gaptrace.measure.gemm import Products, matrix_products
 from gaptrace.measure.headline import Headline, headline
-from gaptrace.measure.hostparts import host_parts
+from gaptrace.measure.hostparts import part_times
 from gaptrace.measure.hosttime import host_clock
 from gaptrace.measure.kernels import KernelTable, kernel_table
 from gaptrace.measure.links import link
@@ -100,10 +100,10 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         products=products,
         power=power_of(manifest),
         threads=threads,
-        host_parts=(
+        part_times=(
             None
             if device is None or steps is None
-            else host_parts(trace, source.engine, device, steps)
+            else part_times(trace, source.engine, device, steps)
         ),
     )
     return replace(measured, piecewise=piecewise(measured))
@@ -133,8 +133,8 @@ def _gpu_name(trace: Trace, device: Device | None, manifest: Manifest) -> str | 
     for entry in entries:
         if str(entry.get("id")) == wanted and isinstance(entry.get("name"), str):
             return str(entry["name"])
-    if manifest.text("device", "name"):
-        return manifest.text("device", "name")
+    if manifest.device.name:
+        return manifest.device.name
     names = {entry["name"] for entry in entries if isinstance(entry.get("name"), str)}
     return names.pop() if len(names) == 1 else None
 
@@ -150,8 +150,8 @@ def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | Non
         rank=rank,
         rank_source=rank_source,
         mode=manifest.mode,
-        model=manifest.text("label"),
-        torch=manifest.text("versions", "torch"),
+        model=manifest.run.label,
+        torch=manifest.versions.torch,
     )
 
 

@@ -15,14 +15,17 @@ from gaptrace.intervals import Intervals
 from gaptrace.knowledge.engines import engine_parts, part_titles
 from gaptrace.measure.devices import Device
 from gaptrace.measure.links import codes_in, rows_named
+from gaptrace.measure.quality import Quality
+from gaptrace.measure.stats import spread
 from gaptrace.measure.steps import Steps
+from gaptrace.results.analysis import HostPart, HostParts
 from gaptrace.trace import Cat, Ints, Trace
 
 LABELS, FRAMES = "labels", "Python frames"
 
 
 @dataclass(frozen=True, eq=False)
-class HostParts:
+class PartTimes:
     """Host time of every step by engine part, on the thread that launches the step.
 
     engine: whose labels and frames were looked for, None for a program that is no known engine.
@@ -39,7 +42,7 @@ class HostParts:
     idle_between_ns: Ints
 
 
-def host_parts(trace: Trace, engine: str | None, device: Device, steps: Steps) -> HostParts:
+def part_times(trace: Trace, engine: str | None, device: Device, steps: Steps) -> PartTimes:
     """The host window of each step split by the innermost label or frame that shows a part.
 
     Time that none of them covers is `between` after the step's mark has ended, else `other`.
@@ -76,7 +79,7 @@ def host_parts(trace: Trace, engine: str | None, device: Device, steps: Steps) -
         for source, found in ((LABELS, labels), (FRAMES, frames))
         if any(shown[rows].any() for rows in found.values())
     ]
-    return HostParts(
+    return PartTimes(
         engine=engine,
         source=" and ".join(sources) or None,
         parts=parts,
@@ -106,3 +109,24 @@ def _idle_between(device: Device, steps: Steps) -> Ints:
     np.maximum.at(last, steps.op_step[owned], device.links.end[owned])
     last = np.minimum(last, steps.gpu_end)
     return np.asarray(steps.gpu_end - last - iv.overlap_with(device.busy, last, steps.gpu_end))
+
+
+def host_parts(times: PartTimes | None, steps: Steps | None, quality: Quality) -> HostParts | None:
+    """The parts over the steps that count, the open one left out where there is another."""
+    if times is None or steps is None or quality.withholds("host"):
+        return None
+    closed = steps.counted & (np.arange(len(steps)) != steps.open_index)
+    chosen = closed if closed.any() else steps.counted
+    idle = spread(times.idle_between_ns[closed & ~steps.mixed]).median
+    return HostParts(
+        engine=times.engine,
+        source=times.source,
+        steps=int(chosen.sum()),
+        host_window_ns=int(steps.host_window_ns[chosen].sum()),
+        parts=tuple(
+            HostPart(part, spread(times.ns[chosen, i]).median, int(times.ns[chosen, i].sum()))
+            for i, part in enumerate(times.parts)
+            if times.source is not None
+        ),
+        idle_between_steps_ns=None if quality.withholds("idle") else idle,
+    )

@@ -101,7 +101,7 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     manifest = Manifest(trace.run)
     reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
-        on_cpu = manifest.get("device", "type") == "cpu"
+        on_cpu = manifest.device.type == "cpu"
         text, count = why_no_gpu_ops(trace)
         if on_cpu:
             text, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
@@ -169,9 +169,8 @@ def _of_unread(trace: Trace) -> Iterator[Reason]:
 
 def _of_recorder(manifest: Manifest) -> Iterator[Reason]:
     """What `collect` noted while it recorded: drifting steps, what it switched off or skipped."""
-    notes = manifest.get("notes")
-    for note in notes if isinstance(notes, list) else ():
-        yield Reason("recorder", str(note))
+    for note in manifest.run.notes or ():
+        yield Reason("recorder", note)
 
 
 def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:

@@ -14,14 +14,14 @@ from gaptrace.measure.devices import Device
 from gaptrace.measure.frames import gap_columns, gap_steps
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.headline import Headline
+from gaptrace.measure.hostparts import host_parts
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail, SpanRow
 from gaptrace.measure.result import Analysis
-from gaptrace.measure.stats import Spread, spread
+from gaptrace.measure.stats import Spread
 from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results import analysis as r
-from gaptrace.results.codec import from_data
 from gaptrace.results.gaps import Gap, GapsResult
 from gaptrace.results.manifest import Compile as Compilation
 from gaptrace.results.prediction import Capture, Compile, SquareCell
@@ -103,7 +103,7 @@ def record(
         square=dict(square),
         longest_gaps=_longest_gaps(analysis),
         compilation=_compilation(analysis.manifest),
-        host_parts=_host_parts(analysis),
+        host_parts=host_parts(analysis.part_times, analysis.step_table, analysis.quality),
     )
 
 
@@ -111,9 +111,9 @@ def _source(analysis: Analysis) -> r.Source:
     manifest, trace = analysis.manifest, analysis.trace
     return r.Source(
         **asdict(analysis.source),
-        batch=manifest.integer("step", "batch"),
+        batch=manifest.step.batch,
         folder=None if trace.run is None else trace.run.path,
-        name=manifest.text("name"),
+        name=manifest.run.name,
         json_bytes=trace.source.bytes or None,
         provenance=_provenance(manifest),
     )
@@ -190,6 +190,7 @@ def _kernels(table: KernelTable) -> r.Kernels:
                 bandwidth_bytes_per_s=row.bandwidth,
                 roofline_share=row.roofline_share,
                 roofline_note=row.roofline_note or None,
+                sub_class=row.sub_class,
             )
             for row in table.rows
         ),
@@ -299,40 +300,15 @@ def _what_if(item: WhatIf, analysis: Analysis) -> r.WhatIf:
     )
 
 
-def _host_parts(analysis: Analysis) -> r.HostParts | None:
-    """The open step is left out where there is another."""
-    steps, parts = analysis.step_table, analysis.host_parts
-    if steps is None or parts is None or analysis.quality.withholds("host"):
-        return None
-    closed = steps.counted & (np.arange(len(steps)) != steps.open_index)
-    chosen = closed if closed.any() else steps.counted
-    return r.HostParts(
-        engine=parts.engine,
-        source=parts.source,
-        steps=int(chosen.sum()),
-        host_window_ns=int(steps.host_window_ns[chosen].sum()),
-        parts=tuple(
-            r.HostPart(part, spread(parts.ns[chosen, i]).median, int(parts.ns[chosen, i].sum()))
-            for i, part in enumerate(parts.parts)
-            if parts.source is not None
-        ),
-        idle_between_steps_ns=None
-        if analysis.quality.withholds("idle")
-        else spread(parts.idle_between_ns[closed & ~steps.mixed]).median,
-    )
-
-
 def _provenance(manifest: Manifest) -> r.Provenance | None:
     if not manifest:
         return None
-    own = {name: manifest.get(name) for name in ("script", "host", "env")}
-    redacted = bool(manifest.get("options", "redact"))
-    return from_data({**own, "redacted": redacted}, r.Provenance, "run.json")
+    run = manifest.run
+    return r.Provenance(run.script, run.host, run.env, bool((run.options or {}).get("redact")))
 
 
 def _compilation(manifest: Manifest) -> Compilation | None:
-    own = manifest.get("compile")
-    return from_data(own, Compilation, "run.json") if own else None
+    return manifest.run.compile
 
 
 def gaps_result(analysis: Analysis, longest: int | None = None) -> GapsResult:

@@ -9,7 +9,7 @@ from gaptrace.measure.ceilings import Ceilings, StepModel, WhatIf
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gemm import Products
 from gaptrace.measure.headline import Headline
-from gaptrace.measure.hostparts import HostParts
+from gaptrace.measure.hostparts import PartTimes
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail
 from gaptrace.measure.power import Power
@@ -62,7 +62,7 @@ class Analysis:
     power: Power | None
     threads: Mapping[int, Activity]
     piecewise: Piecewise | None = None
-    host_parts: HostParts | None = None
+    part_times: PartTimes | None = None
 
     @property
     def path(self) -> str:

@@ -321,7 +321,7 @@ class Host(Struct, frozen=True):
 
 
 class HostPart(Struct, frozen=True):
-    """Host time of one engine part: median of a step, and the total over the steps read."""
+    """Host time in one part of a step; `part` is an id of knowledge/engines.toml."""
 
     part: str
     median_ns: Maybe
@@ -329,10 +329,11 @@ class HostPart(Struct, frozen=True):
 
 
 class HostParts(Struct, frozen=True):
-    """Host time by engine part over the steps that count; totals of parts sum to host_window_ns.
+    """Host time per step by what the engine does, in the order of tables.
 
-    source: `labels`, `Python frames` or both; None where neither shows a part. idle_between_steps_ns:
-    median GPU idle time from a step's last op to the next step's first.
+    source: `labels`, `Python frames`, both joined by `and`; None, and no parts, where neither shows
+    any. steps: those that count. host_window_ns: of all of them; the totals of the parts sum to it.
+    idle_between_steps_ns: median GPU idle time from a step's last op to the next step's first.
     """
 
     engine: str | None
@@ -369,6 +370,7 @@ class KernelRow(Struct, frozen=True):
     bandwidth_bytes_per_s: Maybe
     roofline_share: Maybe
     roofline_note: str | None = None
+    sub_class: str = ""
 
 
 class Kernels(Struct, frozen=True):

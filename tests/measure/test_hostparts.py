@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace import analyze
-from gaptrace.measure.hostparts import HostParts
+from gaptrace.measure.analyze import measure
+from gaptrace.measure.hostparts import PartTimes, host_parts
+from gaptrace.results.analysis import HostParts
 from tests.builders import Event, frame, kernel, launch, mark, trace_of
 
 STEP, COUNT = 1000, 4
@@ -29,13 +30,20 @@ def steps(text: str, *inside: Event, tid: int = 1) -> list[Event]:
     return events
 
 
-def parts_of(*events: Event) -> HostParts:
-    found = analyze(trace_of(*events)).host_parts
+def parts_of(*events: Event) -> PartTimes:
+    found = measure(trace_of(*events)).part_times
     assert found is not None
     return found
 
 
-def first(found: HostParts) -> dict[str, int]:
+def result_of(*events: Event) -> HostParts:
+    measured = measure(trace_of(*events))
+    found = host_parts(measured.part_times, measured.step_table, measured.quality)
+    assert found is not None
+    return found
+
+
+def first(found: PartTimes) -> dict[str, int]:
     """The parts of the first step that took any time."""
     return {part: int(ns) for part, ns in zip(found.parts, found.ns[0], strict=True) if ns}
 
@@ -164,12 +172,11 @@ def test_idle_between_steps_is_the_gpus_and_stands_without_any_part() -> None:
 
 def test_the_result_gives_medians_and_totals_that_sum_to_the_windows() -> None:
     inside, text, _, expected = CASES["vLLM scopes"]
-    shown = analyze(trace_of(*steps(text, *inside))).summary["host_parts"]
-    assert shown["steps"] == COUNT - 1
-    assert sum(row["total_ns"] for row in shown["parts"]) == shown["host_window_ns"] == 3 * STEP
-    medians = {row["part"]: row["median_ns"] for row in shown["parts"] if row["median_ns"]}
-    assert medians == expected
-    assert shown["idle_between_steps_ns"] == 600
-    without = analyze(trace_of(*steps("ProfilerStep#0"))).summary["host_parts"]
-    assert (without["source"], without["parts"]) == (None, [])
-    assert without["idle_between_steps_ns"] == 600
+    shown = result_of(*steps(text, *inside))
+    assert shown.steps == COUNT - 1
+    assert sum(part.total_ns for part in shown.parts) == shown.host_window_ns == 3 * STEP
+    assert {part.part: part.median_ns for part in shown.parts if part.median_ns} == expected
+    assert shown.idle_between_steps_ns == 600
+    without = result_of(*steps("ProfilerStep#0"))
+    assert (without.source, without.parts) == (None, ())
+    assert without.idle_between_steps_ns == 600
