@@ -23,7 +23,6 @@ from gaptrace.quantity import (
     COUNT,
     NS,
     SHARE,
-    TOKENS_PER_S,
     TRACED,
     UNPROFILED,
     Quantity,

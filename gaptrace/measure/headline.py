@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -104,6 +104,14 @@ class Headline:
         """
         idle = self.unprofiled_idle_per_token
         return None if idle is None else max(idle - (self.idle_by_cause_ns["graph_node"] or 0), 0.0)
+
+
+class HasHeadline(Protocol):
+    """What has been measured as far as its headline."""
+
+    @property
+    def headline(self) -> Headline:
+        """Medians over complete decode steps."""
 
 
 def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headline:
@@ -235,3 +243,12 @@ def _stepped(period: float | None, busy: float | None, manifest: Manifest) -> Ra
         unprofiled_idle_ns=None if busy is None else int(step - busy),
         issue_ns=manifest.issue_ns,
     )
+
+
+def step_ns(analysis: HasHeadline) -> int | None:
+    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
+    head = analysis.headline
+    if head.rate.unprofiled_step_ns is not None:
+        return head.rate.unprofiled_step_ns
+    median = head.steps["period_ns"].median
+    return None if median is None else int(median)

@@ -26,7 +26,7 @@ from gaptrace.findings.waits import (
 )
 from gaptrace.measure.attribution import enclosing
 from gaptrace.predict.places import places
-from gaptrace.predict.result import Blocker, Place
+from gaptrace.results.prediction import Blocker, BlockerPlace
 from gaptrace.trace import Ints
 
 HEAVY = ("gemm", "attention")
@@ -307,11 +307,11 @@ def _all_direct(names: list[object], by_name: Mapping[str, Mapping[str, object]]
     return all(kind == "direct" for kind in kinds)
 
 
-def _input_place(item: Mapping[str, object] | None, name: str) -> Place:
+def _input_place(item: Mapping[str, object] | None, name: str) -> BlockerPlace:
     item = item or {}
     what = name
     if item.get("shape_first") != item.get("shape_last"):
         what += f": {item.get('shape_first')} then {item.get('shape_last')}"
     elif item.get("moves"):
         what += f": moved {item.get('moves')} times"
-    return Place(None, None, None, "", "", what)
+    return BlockerPlace(None, None, None, "", "", what)

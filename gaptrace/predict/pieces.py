@@ -13,17 +13,18 @@ from gaptrace import units
 from gaptrace.findings.view import View
 from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.fusion_model import Estimate
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.nodes import Nodes
-from gaptrace.predict.result import MeasuredPieces, Pieces
 from gaptrace.predict.square import is_compiled
-from gaptrace.runs.run import step_ns
+from gaptrace.predict.steps import range_of
+from gaptrace.results.prediction import MeasuredPieces, PredictedPieces
 from gaptrace.trace import Cat, Ints
 
 
-def at_attention(view: View, nodes: Nodes, model: GraphModel) -> Pieces | None:
+def at_attention(view: View, nodes: Nodes, model: GraphModel) -> PredictedPieces | None:
     """Seams at every attention op, the usual choice of serving engines; None without attention."""
     links = view.device.links
     chosen = nodes.index[[kind == "attention" for kind in nodes.kinds]]
@@ -31,7 +32,7 @@ def at_attention(view: View, nodes: Nodes, model: GraphModel) -> Pieces | None:
     return _pieces(view, nodes, model, links.launch[chosen], "attention")
 
 
-def at_ops(view: View, nodes: Nodes, model: GraphModel, rows: Ints) -> Pieces | None:
+def at_ops(view: View, nodes: Nodes, model: GraphModel, rows: Ints) -> PredictedPieces | None:
     """Seams at the ops around the given host events; None where none is in the typical step."""
     steps = view.steps
     begin, end = steps.host_start[nodes.step], steps.host_end[nodes.step]
@@ -39,7 +40,9 @@ def at_ops(view: View, nodes: Nodes, model: GraphModel, rows: Ints) -> Pieces | 
     return _pieces(view, nodes, model, rows, "")
 
 
-def _pieces(view: View, nodes: Nodes, model: GraphModel, rows: Ints, named: str) -> Pieces | None:
+def _pieces(
+    view: View, nodes: Nodes, model: GraphModel, rows: Ints, named: str
+) -> PredictedPieces | None:
     trace, links = view.trace, view.device.links
     ops = trace.rows_of(Cat.CPU_OP)
     ops = outermost_rows(trace, ops[names_where(trace, trace.name[ops], lambda n: "::" in n)])
@@ -73,7 +76,9 @@ def _pieces(view: View, nodes: Nodes, model: GraphModel, rows: Ints, named: str)
         f"{units.time(host)} for the ops between them and {units.time(pieces * model.replay_ns)} "
         f"to launch the pieces"
     )
-    return Pieces(where, seams, pieces, step, ns - whole.ns, text)
+    return PredictedPieces(
+        where, seams, pieces, round(step.ns), range_of(step), round(ns - whole.ns), text
+    )
 
 
 def measured_pieces(analysis: Analysis | None, whole: Analysis | None) -> MeasuredPieces | None:

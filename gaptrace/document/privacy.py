@@ -1,0 +1,2 @@
+def redacted(r):
+    return r
