@@ -17,10 +17,10 @@ from gaptrace.errors import GaptraceError
 if TYPE_CHECKING:
     from gaptrace.analysis import Analysis as Analysis
     from gaptrace.analysis import analyze as analyze
-    from gaptrace.compare.compare import compare as compare
     from gaptrace.measure.options import Options as Options
-    from gaptrace.results.comparison import Comparison as Comparison
     from gaptrace.reading.loading import load as load
+    from gaptrace.results.comparison import Comparison as Comparison
+    from gaptrace.runs.compared import compare as compare
     from gaptrace.trace import Trace as Trace
 
     __version__: str
@@ -44,7 +44,7 @@ _WHERE = {
     "Options": "gaptrace.measure.options",
     "Trace": "gaptrace.trace",
     "analyze": "gaptrace.analysis",
-    "compare": "gaptrace.compare.compare",
+    "compare": "gaptrace.runs.compared",
     "load": "gaptrace.reading.loading",
 }
 

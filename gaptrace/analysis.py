@@ -16,7 +16,6 @@ from gaptrace.measure.frames import gap_columns, step_columns
 from gaptrace.measure.options import Options
 from gaptrace.measure.record import record
 from gaptrace.predict.predict import predict
-from gaptrace.predict.record import capture_of, compile_of, square_of
 from gaptrace.results.analysis import AnalysisResult
 from gaptrace.results.codec import to_data
 from gaptrace.trace import Trace
@@ -81,9 +80,9 @@ def finished(measured: result.Analysis) -> Analysis:
     prediction = predict(measured)
     found = record(
         measured,
-        capture=capture_of(prediction),
-        compile=compile_of(prediction),
-        square=square_of(prediction),
+        capture=prediction.capture,
+        compile=prediction.compile,
+        square=prediction.square,
         findings=find(measured, prediction),
     )
     found = msgspec.structs.replace(found, sentence=plain(analysis_answer(found)))

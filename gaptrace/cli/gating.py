@@ -139,22 +139,21 @@ def judge_analyses(
 
     A group without GPU work cannot be judged, and every gate says so.
     """
-    from gaptrace.compare.gates import NOT_JUDGED, judge_run
+    from msgspec.structs import replace
+
+    from gaptrace.compare.gates import judge_run, not_judged
     from gaptrace.compare.recording import record
-    from gaptrace.results.comparison import GateResult
+    from gaptrace.document.comparison_words import gate_text
 
     results: list[GateResult] = []
     for label, analyses in groups if gates else ():
         try:
             recordings = [record(analysis) for analysis in analyses]
         except GaptraceError as error:
-            results += [
-                GateResult(gate.text, gate.metric.id, label, NOT_JUDGED, error.message)
-                for gate in gates
-            ]
+            results += not_judged(gates, label, error.message)
             continue
         results += judge_run(recordings, gates, label)
-    return tuple(results)
+    return tuple(replace(result, text=gate_text(result)) for result in results)
 
 
 def finish_analyze(results: Sequence[Analyzed], values: Mapping[str, Any]) -> int:
@@ -218,7 +217,7 @@ def groups_of(results: Sequence[Analyzed]) -> list[tuple[str, Sequence[Analysis]
 
 def say_gates(results: Sequence[GateResult]) -> int:
     """Name every gate that tripped or could not be judged, on stderr; 1 where one tripped."""
-    from gaptrace.compare.gates import HELD, TRIPPED
+    from gaptrace.results.comparison import HELD, TRIPPED
 
     for result in results:
         if result.status != HELD:
@@ -231,7 +230,7 @@ def say_gates(results: Sequence[GateResult]) -> int:
 
 def unjudged(results: Sequence[GateResult]) -> bool:
     """Whether a gate could not be judged."""
-    from gaptrace.compare.gates import NOT_JUDGED
+    from gaptrace.results.comparison import NOT_JUDGED
 
     return any(result.status == NOT_JUDGED for result in results)
 

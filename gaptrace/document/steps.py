@@ -19,15 +19,7 @@ from gaptrace.document.blocks import (
 )
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import duration, figures, given, known, name, table, words
-from gaptrace.quantity import (
-    COUNT,
-    NS,
-    SHARE,
-    TOKENS_PER_S,
-    TRACED,
-    UNPROFILED,
-    Quantity,
-)
+from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Quantity
 from gaptrace.results.analysis import AnalysisResult, GapRow, Piecewise, StepFigures
 from gaptrace.vocabulary import BUSY, CAUSES, HOST_CLASSES, IDLE, RUN_METRICS, STEP_METRICS, Metric
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gaptrace.measure.result import Analysis
-    from gaptrace.predict.result import Prediction
+    from gaptrace.results.prediction import PredictionResult
 
 
-def find(analysis: Analysis, prediction: Prediction | None = None) -> tuple[Finding, ...]:
+def find(analysis: Analysis, prediction: PredictionResult | None = None) -> tuple[Finding, ...]:
     """The findings of an analysis, the largest gain ceiling first; ties by id.
 
     A rule that needs withheld figures is not asked. Findings that count the same time name each
@@ -46,15 +46,14 @@ def find(analysis: Analysis, prediction: Prediction | None = None) -> tuple[Find
     return tuple(_finding(claim, claims, view) for claim in claims)
 
 
-def _captured(analysis: Analysis, prediction: Prediction | None) -> Quantity | None:
+def _captured(analysis: Analysis, prediction: PredictionResult | None) -> Quantity | None:
     """A token's time if the step were captured, as predicted."""
-    captured = None if prediction is None else prediction.captured
-    if captured is None or captured.step is None:
+    capture = None if prediction is None else prediction.capture
+    if capture is None or capture.predicted_step_ns is None:
         return None
     tokens = analysis.headline.tokens_per_step or 1
-    ends = (captured.step.ns, captured.step.low_ns, captured.step.high_ns)
-    value, low, high = (ns / tokens for ns in ends)
-    return ranged(value, low, high, NS)
+    low, high = capture.range_ns or (capture.predicted_step_ns,) * 2
+    return ranged(capture.predicted_step_ns / tokens, low / tokens, high / tokens, NS)
 
 
 def _finding(claim: Claim, claims: Sequence[Claim], view: View) -> Finding:

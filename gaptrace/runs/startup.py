@@ -5,46 +5,17 @@ Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from gaptrace.measure.startup import COLD, PARTLY, UNCACHED, WARM, startup_of
+from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
-from gaptrace.reading.manifest import Manifest
-from gaptrace.results.run import ModeStart, SeamPrice, TuningGain
+from gaptrace.predict.predict import RecordedRun
+from gaptrace.results.run import SeamPrice, TuningGain
 
-if TYPE_CHECKING:
-    from gaptrace.runs.run import RunAnalysis
-
-S = 1e9
 AUTOTUNED = "max-autotune"
 # What a tuned step is measured against: the same step compiled and captured, but not tuned.
 UNTUNED = ("compiled-graph", "reduce-overhead")
 
 
-def mode_start(manifests: Iterable[Manifest]) -> ModeStart | None:
-    """The starts of the given repeats of one mode, None where none was timed."""
-    found = [start for manifest in manifests if (start := startup_of(manifest)) is not None]
-    if not found:
-        return None
-
-    def ready(*states: str | None) -> float | None:
-        times = [s.ready_ns for s in found if s.cache in states and s.ready_ns is not None]
-        return spread(times).median if times else None
-
-    return ModeStart(
-        cold_ns=ready(COLD),
-        warm_ns=ready(WARM),
-        partly_ns=ready(PARTLY),
-        uncached_ns=ready(UNCACHED, None),
-        compile_ns=found[0].compile_ns,
-        autotune_ns=found[0].autotune_ns,
-        capture_ns=found[0].capture_ns,
-        starts=len(found),
-    )
-
-
-def tuning_gain(run: RunAnalysis) -> TuningGain | None:
+def tuning_gain(run: RecordedRun) -> TuningGain | None:
     """What autotuning pays in a run, None where it was not recorded beside an untuned mode."""
     against = next((mode for mode in UNTUNED if _step_times(run, mode)), None)
     tuned = _step_times(run, AUTOTUNED)
@@ -75,19 +46,19 @@ def tuning_gain(run: RunAnalysis) -> TuningGain | None:
     )
 
 
-def _step_times(run: RunAnalysis, mode: str) -> list[int]:
+def _step_times(run: RecordedRun, mode: str) -> list[int]:
     times = (a.headline.rate.unprofiled_step_ns for a in run.repeats(mode))
     return [ns for ns in times if ns is not None]
 
 
-def _tuning_cost(run: RunAnalysis, against: str) -> tuple[float | None, str]:
+def _tuning_cost(run: RecordedRun, against: str) -> tuple[float | None, str]:
     """Seconds of tuning in the repeat that tuned most, else how much later a cold start is ready.
 
     A repeat that found its choices in the cache says nothing about what finding them takes.
     """
     own = [cell.manifest for cell in run.cells if cell.mode == AUTOTUNED]
     times = [
-        seconds * S
+        seconds * 1e9
         for manifest in own
         for seconds in (manifest.autotune.seconds, manifest.startup.autotune_seconds)
         if seconds is not None
@@ -101,7 +72,7 @@ def _tuning_cost(run: RunAnalysis, against: str) -> tuple[float | None, str]:
     return None, "not recorded"
 
 
-def seam_prices(run: RunAnalysis) -> tuple[SeamPrice, ...]:
+def seam_prices(run: RecordedRun) -> tuple[SeamPrice, ...]:
     """Modes of a run that were captured in pieces, each against `compiled-graph`.
 
     Only modes with the same compiled kernels: tuning changes more than the seams.
