@@ -38,7 +38,7 @@ def _item(finding: Finding, others: tuple[Finding, ...], context: Context) -> Fi
     return FindingItem(
         finding.id,
         finding.title,
-        gain(finding.ceiling_ns_per_token),
+        gain(finding),
         "" if brief and finding.part_of else finding.text,
         finding.confidence,
         finding.places,
@@ -50,11 +50,11 @@ def _item(finding: Finding, others: tuple[Finding, ...], context: Context) -> Fi
     )
 
 
-def gain(ns_per_token: int | float) -> Quantity:
+def gain(finding: Finding) -> Quantity:
     """The most a finding can win per token, or that there is nothing to win."""
-    if ns_per_token <= 0:
+    if finding.ceiling_ns_per_token <= 0:
         return Quantity(None, NS, reason="nothing to win")
-    return Quantity(ns_per_token, NS, bound=AT_MOST)
+    return Quantity(finding.ceiling_ns_per_token, NS, bound=AT_MOST)
 
 
 def _evidence(finding: Finding, prefix: str) -> Table:

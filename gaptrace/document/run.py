@@ -146,9 +146,7 @@ def findings(result: RunResult, context: Context) -> Iterator[Block]:
                 figures(
                     "up to, per token",
                     q.NS,
-                    lambda f: (
-                        gain(f[1].ceiling_ns_per_token) if f[1].ceiling_ns_per_token > 0 else None
-                    ),
+                    lambda f: gain(f[1]) if f[1].ceiling_ns_per_token > 0 else None,
                     term="finding-ceiling",
                 ),
             ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from gaptrace.document.answers import each, rate
 from gaptrace.document.blocks import (
     Bar,
@@ -57,7 +59,7 @@ def token_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
     if not bars:
         return
     head, one = result.headline, each(result)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if not context.brief:
         if head.token_ns is not None:
             time = Quantity(head.token_ns, NS, head.basis)
@@ -85,10 +87,8 @@ def _bars(result: AnalysisResult) -> Iterator[Bar]:
         busy = traced.busy_ns
         if head.basis == head.idle_basis == UNPROFILED and head.token_idle_ns is not None:
             # The profiler does not slow kernels: busy time is as traced.
-            parts = (
-                _segment(BUSY, busy, UNPROFILED),
-                _segment(IDLE, head.token_idle_ns, UNPROFILED),
-            )
+            whole = ((BUSY, busy), (IDLE, head.token_idle_ns))
+            parts = tuple(_segment(word, ns, UNPROFILED) for word, ns in whole)
             yield Bar("GPU", parts, duration(head.token_ns, UNPROFILED))
         idle = _segments(CAUSES, traced.idle_by_cause_ns)
         if not idle and traced.idle_ns:
@@ -106,9 +106,8 @@ def _segment(word: Word, ns: Number, basis: str) -> Segment:
 
 def _segments(words_: dict[str, Word], times: Mapping[str, Number | None]) -> tuple[Segment, ...]:
     """A segment for each part that takes any time, in the order of its vocabulary."""
-    return tuple(
-        _segment(word, ns, TRACED) for key, word in words_.items() if (ns := times.get(key))
-    )
+    found = ((word, times.get(key)) for key, word in words_.items())
+    return tuple(_segment(word, ns, TRACED) for word, ns in found if ns)
 
 
 def _parts(result: AnalysisResult, anchor: str) -> Table:
@@ -186,10 +185,7 @@ def _row(metric: Metric, basis: str, values: tuple[Any, ...]) -> Row | None:
 
 def phases(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """Steps of each phase and batch size with their own figures, where there are several."""
-    if len(result.phases) < 2 and result.steps.phase in (
-        "decode",
-        *{p.phase for p in result.phases},
-    ):
+    if len(result.phases) < 2:
         return
     yield table(
         f"{context.prefix}phases-table",
