@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from gaptrace.measure.gaps import CAUSES as CAUSE_ORDER
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.steps import Steps
 from gaptrace.quantity import NS, TRACED, Quantity
+from gaptrace.results.analysis import Finding
 from gaptrace.timeline.columns import Stretch
 from gaptrace.timeline.views import Budget, Place, picks, views
 from gaptrace.vocabulary import BUSY, CAUSES, STEP_METRICS
@@ -108,6 +109,7 @@ def timeline(
     analysis: Analysis,
     budget: Budget | None = None,
     *,
+    findings: Sequence[Finding] = (),
     prefix: str = "",
     say: Callable[[str], str] = str,
     brush: str = "",
@@ -115,12 +117,12 @@ def timeline(
     """The median step drawn out, others beside it, and the longest gaps of it as a table.
 
     budget: what the page may spend on it; `Budget().shared(n)` for each of several. say: what is
-    done to every name, to leave private parts out. brush: timelines with the same word zoom
+    done to every name, to leave private parts out. findings: their evidence leads here. brush: timelines with the same word zoom
     together. None where no GPU work was recorded.
     """
     leads = [
         Place(target, place.start_ns, place.end_ns, f"{finding.id}'s evidence")
-        for finding in analysis.findings
+        for finding in findings
         for place in finding.evidence
         for target in (f"time:{place.start_ns}-{place.end_ns}", f"row:{place.row}")
         if target != "row:None"

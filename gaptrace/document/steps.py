@@ -263,7 +263,7 @@ def piece_words(found: Piecewise) -> tuple[Inline, ...]:
 
 def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """The steps side by side; nothing where no trace is behind the result."""
-    analysis = context.analyses.get(result.source.path)
+    analysis = context.analysis_of(result)
     if analysis is not None:
         # Pictures ask the trace, and need what reads it.
         from gaptrace.document.pictures import steps_chart
@@ -273,22 +273,23 @@ def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
 
 
 def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
-    """One step drawn true to scale with the longest gaps; without a trace the gaps alone."""
-    analysis = context.analyses.get(result.source.path)
-    gaps = _gaps(result, f"{context.prefix}longest-gaps")
+    """One step drawn true to scale with its gaps; without a trace the longest gaps alone."""
+    analysis = context.analysis_of(result)
+    drawn: Block | None = None
     if analysis is not None:
-        from gaptrace.document.pictures import timeline as drawn_out
+        from gaptrace.document import pictures
         from gaptrace.timeline.views import Budget
 
-        redacts = result.source.provenance is not None and result.source.provenance.redacted
-        drawn = drawn_out(
+        origin = result.source.provenance
+        drawn = pictures.timeline(
             analysis,
             Budget().shared(len(context.analyses)),
+            findings=result.findings,
             prefix=context.prefix,
-            say=redacted if redacts else str,
+            say=redacted if origin is not None and origin.redacted else str,
         )
-        yield from () if drawn is None else (drawn,)
-    yield from () if gaps is None else (gaps,)
+    found = drawn or _gaps(result, f"{context.prefix}gaps")
+    yield from () if found is None else (found,)
 
 
 def _gaps(result: AnalysisResult, anchor: str) -> Table | None:
