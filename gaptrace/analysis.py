@@ -83,7 +83,9 @@ def finished(measured: result.Analysis) -> Analysis:
         capture=prediction.capture,
         compile=prediction.compile,
         square=prediction.square,
-        findings=[from_data({**f.as_dict(), "quantities": {}}, Finding, f.id) for f in find(measured)],
+        findings=[
+            from_data({**f.as_dict(), "quantities": {}}, Finding, f.id) for f in find(measured)
+        ],
     )
     found = msgspec.structs.replace(found, sentence=plain(analysis_answer(found)))
     own = {field.name: getattr(measured, field.name) for field in fields(result.Analysis)}

@@ -1,1 +1,2 @@
-def redacted(r): return r
+def redacted(r):
+    return r

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +94,14 @@ class Headline:
         return None if idle is None else max(idle - (self.idle_by_cause_ns["graph_node"] or 0), 0.0)
 
 
+class HasHeadline(Protocol):
+    """What has been measured as far as its headline."""
+
+    @property
+    def headline(self) -> Headline:
+        """Medians over complete decode steps."""
+
+
 def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headline:
     """The headline of a device's steps; every figure that `quality` withholds is None."""
     if steps is None or not len(steps) or quality.withholds("steps"):
@@ -181,3 +190,12 @@ def _rate(
         unprofiled_idle_ns=None if busy is None else int(step - busy),
         issue_ns=manifest.issue_ns,
     )
+
+
+def step_ns(analysis: HasHeadline) -> int | None:
+    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
+    head = analysis.headline
+    if head.rate.unprofiled_step_ns is not None:
+        return head.rate.unprofiled_step_ns
+    median = head.steps["period_ns"].median
+    return None if median is None else int(median)

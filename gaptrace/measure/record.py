@@ -190,6 +190,7 @@ def _kernels(table: KernelTable) -> r.Kernels:
                 bandwidth_bytes_per_s=row.bandwidth,
                 roofline_share=row.roofline_share,
                 roofline_note=row.roofline_note or None,
+                sub_class=row.sub_class,
             )
             for row in table.rows
         ),

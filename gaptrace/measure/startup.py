@@ -1,10 +1,16 @@
-"""The start of one process as the recorder timed it; nothing of it is in a trace."""
+"""What a recording costs before its first steady step: compiling, autotuning, capturing.
+
+Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it is in a trace.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gaptrace.measure.stats import spread
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.run import ModeStart
 
 COLD, WARM, PARTLY, UNCACHED = "cold", "warm", "partly warm", "none"
 
@@ -43,3 +49,25 @@ def startup_of(manifest: Manifest) -> StartUp | None:
 
 def _ns(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e9
+
+
+def mode_start(manifests: Iterable[Manifest]) -> ModeStart | None:
+    """The starts of the given repeats of one mode, None where none was timed."""
+    found = [start for manifest in manifests if (start := startup_of(manifest)) is not None]
+    if not found:
+        return None
+
+    def ready(*states: str | None) -> float | None:
+        times = [s.ready_ns for s in found if s.cache in states and s.ready_ns is not None]
+        return spread(times).median if times else None
+
+    return ModeStart(
+        cold_ns=ready(COLD),
+        warm_ns=ready(WARM),
+        partly_ns=ready(PARTLY),
+        uncached_ns=ready(UNCACHED, None),
+        compile_ns=found[0].compile_ns,
+        autotune_ns=found[0].autotune_ns,
+        capture_ns=found[0].capture_ns,
+        starts=len(found),
+    )

@@ -11,8 +11,8 @@ from msgspec import convert, to_builtins
 
 from gaptrace.errors import GaptraceError
 from gaptrace.measure import fusion_model as fm
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
-from gaptrace.measure.step import step_ns
 from gaptrace.predict.captured import captured_step, is_captured
 from gaptrace.predict.compiled import Host, compiled_step
 from gaptrace.predict.constants import GraphModel, Replayed, graph_model

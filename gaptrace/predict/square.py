@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from gaptrace.measure.fusion_model import Estimate
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
-from gaptrace.measure.step import step_ns
 from gaptrace.predict.captured import is_captured
 from gaptrace.predict.steps import CapturedStep, CompiledStep, range_of
 from gaptrace.results.prediction import MEASURED, PREDICTED, UNKNOWN, SquareCell

@@ -370,6 +370,7 @@ class KernelRow(Struct, frozen=True):
     bandwidth_bytes_per_s: Maybe
     roofline_share: Maybe
     roofline_note: str | None = None
+    sub_class: str = ""
 
 
 class Kernels(Struct, frozen=True):

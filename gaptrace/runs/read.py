@@ -42,6 +42,7 @@ def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool
     from gaptrace.reading.cachefolder import cache_folder
     from gaptrace.reading.manifest import Manifest
     from gaptrace.reading.runfolder import RunCell
+    from gaptrace.runs.record import finished
     from gaptrace.runs.run import Cell, analyze_run
     from gaptrace.trace import RunInfo
 
@@ -59,4 +60,4 @@ def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool
         )
 
     cells = [cell(found) for found in folder.cells]
-    return analyze_run(folder.name, path, cells, options, missing=folder.missing)
+    return finished(analyze_run(folder.name, path, cells, options, missing=folder.missing))

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from gaptrace.analysis import Analysis
+from gaptrace.document.answers import plain, run_answer
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.record import first_line
+from gaptrace.predict.predict import predict_run
 from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
 from gaptrace.results import run as r
-from gaptrace.results.codec import from_data
-from gaptrace.results.manifest import Autotune, RunManifest
+from gaptrace.results.manifest import Autotune
 from gaptrace.results.prediction import SquareCell
-from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch, step_ns
+from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch
 from gaptrace.runs.startup import seam_prices, tuning_gain
 
 PROFILED = "as profiled"
 _SECTIONS = ("piecewise", "buckets", "autotune", "cudagraph_trees")
+
+
+def finished(run: RunAnalysis) -> RunAnalysis:
+    """The run with its Result: what was not recorded predicted, and the answer in words."""
+    recorded = any(cell.analysis is not None for cell in run.cells)
+    found = run_result(run, predict_run(run).square if recorded else {})
+    found = msgspec.structs.replace(found, sentence=plain(run_answer(found)))
+    return dataclasses.replace(run, result=found)
 
 
 def run_result(run: RunAnalysis, square: Mapping[str, SquareCell]) -> r.RunResult:
@@ -144,11 +157,7 @@ def _facts(run: RunAnalysis) -> tuple[str, ...]:
 
 
 def _recorded(run: RunAnalysis, mode: str) -> r.Recorded | None:
-    own = [
-        from_data(cell.manifest.data, RunManifest, f"{cell.path}/run.json")
-        for cell in run.cells
-        if cell.mode == mode and cell.manifest
-    ]
+    own = [cell.manifest.run for cell in run.cells if cell.mode == mode]
     found: dict[str, Any] = {
         name: next((s for m in own if (s := getattr(m, name)) is not None), None)
         for name in _SECTIONS

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gaptrace.analysis import Analysis, analyze
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.options import Options
+from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import median_place
 from gaptrace.reading.manifest import Manifest
-from gaptrace.results.run import ModeStart
-from gaptrace.runs.startup import mode_start
+from gaptrace.results.run import ModeStart, RunResult
 from gaptrace.trace import Trace
 
 
@@ -47,13 +48,21 @@ class CellResult:
 class RunAnalysis:
     """All cells of one run, in the order of the folder.
 
-    missing: modes and repeats that were to be recorded when the recording was stopped.
+    missing: modes and repeats that were to be recorded when the recording was stopped. result:
+    plain data, what `gaptrace analyze --json` prints.
     """
 
     name: str
     path: str
     cells: tuple[CellResult, ...]
     missing: tuple[str, ...] = ()
+    result: RunResult | None = None
+
+    @property
+    def analyses(self) -> dict[str, Analysis]:
+        """The analyses that stand for the modes, by path, as pictures ask for them."""
+        chosen = (self.representative(mode) for mode in self.modes)
+        return {analysis.path: analysis for analysis in chosen if analysis is not None}
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -81,15 +90,6 @@ class RunAnalysis:
             for mode in self.modes
             if (start := mode_start(c.manifest for c in self.cells if c.mode == mode)) is not None
         }
-
-
-def step_ns(analysis: Analysis) -> int | None:
-    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
-    unprofiled = analysis.headline.rate.unprofiled_step_ns
-    if unprofiled is not None:
-        return unprofiled
-    median = analysis.headline.steps["period_ns"].median
-    return None if median is None else int(median)
 
 
 def host_dispatch(analysis: Analysis) -> tuple[float | None, str]:

@@ -1,44 +1,15 @@
-"""What a mode costs before its first steady step: compiling, autotuning, capturing, cold and warm.
-
-Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it is in a trace.
-"""
+"""What autotuning pays and what seams cost: modes of a run against each other, unprofiled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from gaptrace.measure.startup import COLD, PARTLY, UNCACHED, WARM, startup_of
+from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
 from gaptrace.predict.predict import RecordedRun
-from gaptrace.reading.manifest import Manifest
-from gaptrace.results.run import ModeStart, SeamPrice, TuningGain
+from gaptrace.results.run import SeamPrice, TuningGain
 
-S = 1e9
 AUTOTUNED = "max-autotune"
 # What a tuned step is measured against: the same step compiled and captured, but not tuned.
 UNTUNED = ("compiled-graph", "reduce-overhead")
-
-
-def mode_start(manifests: Iterable[Manifest]) -> ModeStart | None:
-    """The starts of the given repeats of one mode, None where none was timed."""
-    found = [start for manifest in manifests if (start := startup_of(manifest)) is not None]
-    if not found:
-        return None
-
-    def ready(*states: str | None) -> float | None:
-        times = [s.ready_ns for s in found if s.cache in states and s.ready_ns is not None]
-        return spread(times).median if times else None
-
-    return ModeStart(
-        cold_ns=ready(COLD),
-        warm_ns=ready(WARM),
-        partly_ns=ready(PARTLY),
-        uncached_ns=ready(UNCACHED, None),
-        compile_ns=found[0].compile_ns,
-        autotune_ns=found[0].autotune_ns,
-        capture_ns=found[0].capture_ns,
-        starts=len(found),
-    )
 
 
 def tuning_gain(run: RecordedRun) -> TuningGain | None:
@@ -84,7 +55,7 @@ def _tuning_cost(run: RecordedRun, against: str) -> tuple[float | None, str]:
     """
     own = [cell.manifest for cell in run.cells if cell.mode == AUTOTUNED]
     times = [
-        seconds * S
+        seconds * 1e9
         for manifest in own
         for seconds in (manifest.autotune.seconds, manifest.startup.autotune_seconds)
         if seconds is not None

@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
-from gaptrace.measure.step import step_ns
 from gaptrace.predict import PredictOptions, predict
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.prediction import AtBatch
 from gaptrace.results.run import SweepPoint, SweepResult, SweepRow, SweepSaving
 from gaptrace.runs.run import RunAnalysis
-from gaptrace.runs.startup import mode_start
 
 # What compiling saved is read from the first of these pairs that a point has recorded.
 PAIRS = (("eager", "compiled"), ("graph", "compiled-graph"))
