@@ -272,7 +272,7 @@ def buckets(result: RunResult, context: Context) -> Iterator[Block]:
             key=lambda b: b.mode,
         )
     for mode, recorded in result.recorded.items():
-        share = known(recorded.buckets and recorded.buckets.padding_share or None, q.SHARE)
+        share = known((recorded.buckets and recorded.buckets.padding_share) or None, q.SHARE)
         if share is not None:
             yield Sentence((f"{mode}: ", share, " of the positions read are padding."))
 
