@@ -40,7 +40,7 @@ __all__ = [
 # Found on first use, so that `import gaptrace` costs next to nothing.
 _WHERE = {
     "Analysis": "gaptrace.analysis",
-    "ComparisonResult": "gaptrace.results.comparison",
+    "Comparison": "gaptrace.results.comparison",
     "Options": "gaptrace.measure.options",
     "Trace": "gaptrace.trace",
     "analyze": "gaptrace.analysis",

@@ -58,7 +58,7 @@ def _tuning_cost(run: RecordedRun, against: str) -> tuple[float | None, str]:
     """
     own = [cell.manifest for cell in run.cells if cell.mode == AUTOTUNED]
     times = [
-        seconds * S
+        seconds * 1e9
         for manifest in own
         for seconds in (manifest.autotune.seconds, manifest.startup.autotune_seconds)
         if seconds is not None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
 from gaptrace.predict import PredictOptions, predict
 from gaptrace.reading.manifest import Manifest
