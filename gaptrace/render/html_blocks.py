@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from gaptrace import units
 from gaptrace.document.blocks import (
     Bars,
@@ -476,15 +478,8 @@ def _strip(block: Chart, pictures: Sequence[Element], page: Page) -> Element:
 def _twin(block: Table, page: Page) -> Element | None:
     if not block.rows:
         return None
-    titled = replace_title(block, f"data: {block.title}")
-    return table(titled, page)
-
-
-def replace_title(block: Table, title: str) -> Table:
-    """The same table, folded, under another title."""
-    return Table(
-        block.id, title, block.columns, block.rows, block.shown, folded=True, notes=block.notes
-    )
+    title = f"data: {block.title}" if block.title else "data"
+    return table(msgspec.structs.replace(block, title=title, folded=True), page)
 
 
 def timeline(block: Timeline, page: Page) -> Element:

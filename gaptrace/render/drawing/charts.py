@@ -146,14 +146,14 @@ def _grid(panel: Panel, look: str) -> Picture | None:
         left = CELL_LEFT + width * entry.captured
         y = CELL_HEAD + CELL * entry.compiled
         points = cells.get(mode, [])
-        shapes += _cell(points, shown, whole, left, width - 4, y)
+        shapes += _cell(points, name, shown, whole, left, width - 4, y)
         words.append(f"{name}: {said(points[0].y, shown) if points else 'not recorded'}")
     del look
     return Picture(tuple(shapes), CELL_HEAD + 2 * CELL, "; ".join(words))
 
 
 def _cell(
-    points: Sequence[Point], shown: str, whole: float, left: float, width: float, y: int
+    points: Sequence[Point], name: str, shown: str, whole: float, left: float, width: float, y: int
 ) -> list[Element]:
     """One mode: its number set large, its bar with the range that it may lie in, its words."""
     first = points[0] if points else None
@@ -188,7 +188,7 @@ def _cell(
         shapes += [
             element("line", x1=x, x2=x, y1=y + 43, y2=y + 51, class_="range") for x in (x1, x2)
         ]
-    words = [point.label for point in points if point.label]
+    words = [point.label for point in points if point.label and point.label != name]
     words += [said(point.y) for point in points[1:] if point.y.known]
     if ends:
         words.insert(0, f"{'predicted ' if first.hatched else ''}range {_range(first.y, shown)}")
