@@ -226,7 +226,7 @@ def piece_words(found: Piecewise) -> tuple[Inline, ...]:
 
 def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """The steps side by side; nothing where no trace is behind the result."""
-    analysis = context.analyses.get(result.source.path)
+    analysis = context.analysis_of(result)
     if analysis is not None:
         # Pictures ask the trace, and need what reads it.
         from gaptrace.document import pictures
@@ -237,7 +237,7 @@ def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
 def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """One step drawn true to scale with the longest gaps; without a trace the gaps alone."""
     twin = _gaps(result, f"{context.prefix}gaps")
-    analysis = context.analyses.get(result.source.path)
+    analysis = context.analysis_of(result)
     if analysis is not None:
         from gaptrace.document import pictures
 
