@@ -31,12 +31,14 @@ class Context:
 
     detail: how much to say. analyses: the analyses behind the results, by path, for pictures; only
     pictures ask a trace, and there is none behind a saved result. prefix: keeps ids of several
-    documents on one page apart.
+    documents on one page apart. say: what is done to names that pictures take from a trace, to hide
+    private parts.
     """
 
     detail: Detail = Detail.FULL
     analyses: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = ""
+    say: Callable[[str], str] = str
 
     def analysis_of(self, result: AnalysisResult) -> Any:
         """The analysis behind a result, None where there is none."""

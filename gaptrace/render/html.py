@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -121,10 +122,11 @@ def _anchors(document: Document) -> dict[str, str]:
 
 def _section(section: Section, page: Page) -> Element:
     anchor = page.claim(section.id)
+    inner = replace(page, heading=section.title)
     return element(
         "section",
         element(f"h{page.level}", section.title, id=anchor and page.claim(f"h-{anchor}")),
-        drawn(section.blocks, page),
+        drawn(section.blocks, inner),
         id=anchor,
         aria_labelledby=f"h-{anchor}" if anchor else None,
         class_="part",
