@@ -16,6 +16,11 @@ from gaptrace.vocabulary import CAUSES
 DAMAGE = frozenset(
     {"truncated", "truncated_gzip", "corrupt_gzip", "given_up", "dropped_events", "log_lines"}
 )
+KIND_WORDS = {
+    "decode": "Decode: ",
+    "inference": "Inference steps: ",
+    "training": "Training steps: ",
+}
 BASIS_WORDS = {TRACED: "as profiled", UNPROFILED: "unprofiled", "given": "given"}
 
 
@@ -35,10 +40,9 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
         if damage:
             return (f"No GPU work is left in what could be read of this file: {damage}.",)
         return ("No GPU work was recorded, so there is nothing to measure.",)
-    if head.step_ns is None or quality.withholds("per_token", "rate"):
+    if head.step_ns is None or quality.withholds("steps", "period"):
         return _whole(result.devices, result.steps.device)
-    training = any(reason.id == "training" for reason in quality.reasons)
-    parts: list[Inline] = ["Training steps: " if training else "Decode: "]
+    parts: list[Inline] = [KIND_WORDS[result.steps.kind]]
     if head.tokens_per_s is not None:
         parts += [Quantity(head.tokens_per_s, TOKENS_PER_S, head.basis), ", "]
     parts += [Quantity(head.step_ns, NS, head.basis), " per step"]
@@ -61,7 +65,11 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
 
 def _whole(devices: Iterable[DeviceFigures], chosen: str | None) -> tuple[Inline, ...]:
     """What can be said without steps: how much of the recording the GPU was idle."""
-    device = next(item for item in devices if item.device == chosen)
+    several = (chosen or "").split(", ")
+    device = max(
+        (item for item in devices if item.device == chosen or item.device in several),
+        key=lambda item: item.gpu_ops,
+    )
     parts: tuple[Inline, ...] = (
         "No decode step could be measured; over the whole recording of ",
         Quantity(device.span_ns, NS, TRACED),
