@@ -90,7 +90,7 @@ class Side:
 
 
 def _repeat(analysis: Analysis, place: int) -> int:
-    return analysis.manifest.integer("repeat") or place
+    return analysis.manifest.run.repeat or place
 
 
 def short_label(path: str) -> str:

@@ -22,6 +22,7 @@ _MODULES = {
     "SweepResult": "sweep",
     "Comparison": "comparison",
     "PredictionResult": "prediction",
+    "GapsResult": "gaps",
 }
 _BUILDERS: dict[type, Make] = {}
 

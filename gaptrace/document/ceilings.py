@@ -8,6 +8,7 @@ from gaptrace.document.blocks import (
     Block,
     Chart,
     Column,
+    Fact,
     Facts,
     Inline,
     Panel,
@@ -19,15 +20,7 @@ from gaptrace.document.blocks import (
     Text,
 )
 from gaptrace.document.sections import Context
-from gaptrace.document.tables import (
-    fact,
-    facts_of,
-    figures,
-    given,
-    known,
-    table,
-    words,
-)
+from gaptrace.document.tables import fact, facts_of, figures, given, known, table, words
 from gaptrace.quantity import (
     BITS,
     BYTES,
@@ -91,10 +84,7 @@ def _limited_by(c: Ceilings) -> tuple[Inline, ...]:
 
 
 def _chart(
-    context: Context,
-    launch: Quantity | None,
-    bandwidth: Quantity | None,
-    measured: Quantity | None,
+    context: Context, launch: Quantity | None, bandwidth: Quantity | None, measured: Quantity | None
 ) -> Chart:
     marks = [
         ("launch", "launch ceiling", "launch-ceiling", launch),
@@ -118,7 +108,7 @@ def _chart(
 
 def _facts(
     result: AnalysisResult, launch: Quantity | None, bandwidth: Quantity | None
-) -> Iterator[object]:
+) -> Iterator[Fact | None]:
     c = result.ceilings
     yield fact(
         "launch ceiling",

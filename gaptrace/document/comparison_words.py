@@ -19,7 +19,7 @@ from gaptrace.results.comparison import (
     WORSE,
     Bridge,
     BridgePart,
-    ComparisonResult,
+    Comparison,
     Corner,
     GateResult,
     Maybe,
@@ -45,7 +45,7 @@ STATUS = {
 }
 
 
-def said(comparison: ComparisonResult) -> ComparisonResult:
+def said(comparison: Comparison) -> Comparison:
     """The comparison with all its sentences."""
     pairs = tuple(
         replace(pair, sentence=pair_sentence(pair), kernel_sentence=work_sentence(pair.work))
@@ -80,7 +80,7 @@ def signed(value: Maybe, unit: str = NS) -> str:
     return units.text(change(value, unit))
 
 
-def headline(comparison: ComparisonResult) -> str:
+def headline(comparison: Comparison) -> str:
     """The answer in one line of at most 25 words that begins with a status."""
     ranked = by_verdict(comparison.pairs)
     square = comparison.two_by_two

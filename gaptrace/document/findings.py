@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gaptrace.document.blocks import Block, FindingItem, Findings, Sentence, Table
+from gaptrace.document.blocks import Block, FindingItem, Findings, Sentence, Table, Text
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import figures, name, table, words
 from gaptrace.knowledge.kernel_names import classify
@@ -74,7 +74,7 @@ def _evidence(finding: Finding, prefix: str) -> Table:
     )
 
 
-def _op(raw: str) -> object:
+def _op(raw: str) -> Text | None:
     return name(classify(raw).short, raw) if raw else None
 
 

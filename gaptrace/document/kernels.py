@@ -70,13 +70,13 @@ def kernels(result: AnalysisResult, context: Context) -> Iterator[Block]:
 
 def _lead(found: Kernels) -> tuple[Inline, ...]:
     times = found.time_ns_by_class
-    largest = OP_CLASSES[max(times, key=lambda key: times[key])] if times else None
+    key = max(times, key=lambda key: times[key], default="other")
+    largest = OP_CLASSES[key]
     return (
         Quantity(len(found.rows), COUNT),
         " kind of GPU op" if len(found.rows) == 1 else " kinds of GPU op",
-        *given("; the largest class is ", largest and Text(largest.label, term=largest.term)),
-        *given(" with ", largest and known(found.share_by_class.get(largest.id), SHARE, TRACED),
-               " of the time"),
+        "; the largest class is ", Text(largest.label, term=largest.term),
+        *given(" with ", known(found.share_by_class.get(key), SHARE, TRACED), " of the time"),
         ".",
         *given(
             " Streams overlap: times sum to ",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gaptrace.document.blocks import Block, Detail, Section
+from gaptrace.results.analysis import AnalysisResult
 
 Builder = Callable[[Any, "Context"], Iterable[Block]]
 # Kinds of documents, by what they are about.
@@ -36,6 +37,10 @@ class Context:
     detail: Detail = Detail.FULL
     analyses: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = ""
+
+    def analysis_of(self, result: AnalysisResult) -> Any:
+        """The analysis behind a result, None where there is none."""
+        return self.analyses.get(result.source.folder or result.source.path)
 
     @property
     def brief(self) -> bool:

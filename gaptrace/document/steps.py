@@ -19,14 +19,7 @@ from gaptrace.document.blocks import (
 )
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import duration, figures, given, known, name, table, words
-from gaptrace.quantity import (
-    COUNT,
-    NS,
-    SHARE,
-    TRACED,
-    UNPROFILED,
-    Quantity,
-)
+from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Quantity
 from gaptrace.results.analysis import AnalysisResult, GapRow, Piecewise, StepFigures
 from gaptrace.vocabulary import BUSY, CAUSES, HOST_CLASSES, IDLE, RUN_METRICS, STEP_METRICS, Metric
 
@@ -233,22 +226,26 @@ def piece_words(found: Piecewise) -> tuple[Inline, ...]:
 
 def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """The steps side by side; nothing where no trace is behind the result."""
-    analysis = context.analyses.get(result.source.path)
+    analysis = context.analysis_of(result)
     if analysis is not None:
         # Pictures ask the trace, and need what reads it.
         from gaptrace.document import pictures
 
-        yield from pictures.steps_chart(analysis, context)
+        chart = pictures.steps_chart(analysis, context.prefix)
+        yield from () if chart is None else (chart,)
 
 
 def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """One step drawn true to scale with the longest gaps; without a trace the gaps alone."""
     twin = _gaps(result, f"{context.prefix}gaps")
-    analysis = context.analyses.get(result.source.path)
+    analysis = context.analysis_of(result)
+    drawn = None
     if analysis is not None:
         from gaptrace.document import pictures
 
-        yield from pictures.timeline(analysis, context, twin)
+        drawn = pictures.timeline(analysis, findings=result.findings, prefix=context.prefix)
+    if drawn is not None:
+        yield drawn
     elif twin is not None:
         yield twin
 

@@ -16,7 +16,7 @@ from gaptrace.measure.fusion_model import Estimate
 from gaptrace.measure.headline import step_ns
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
-from gaptrace.predict.constants import GraphModel
+from gaptrace.predict.constants import SEAM_PRICE_NS, GraphModel
 from gaptrace.predict.nodes import Nodes
 from gaptrace.predict.square import is_compiled
 from gaptrace.predict.steps import range_of
@@ -76,8 +76,17 @@ def _pieces(
         f"{units.time(host)} for the ops between them and {units.time(pieces * model.replay_ns)} "
         f"to launch the pieces"
     )
+    low, high = SEAM_PRICE_NS
     return PredictedPieces(
-        where, seams, pieces, round(step.ns), range_of(step), round(ns - whole.ns), text
+        seams_at=where,
+        seams=seams,
+        pieces=pieces,
+        predicted_step_ns=round(step.ns),
+        range_ns=range_of(step),
+        cost_ns=round(ns - whole.ns),
+        text=text,
+        price_each_ns=SEAM_PRICE_NS,
+        price_ns=(seams * low, seams * high),
     )
 
 
@@ -87,11 +96,13 @@ def measured_pieces(analysis: Analysis | None, whole: Analysis | None) -> Measur
     time = None if analysis is None else step_ns(analysis)
     if analysis is None or parts is None or time is None:
         return None
+    against = None if whole is None else step_ns(whole)
     return MeasuredPieces(
         compiled=is_compiled(analysis),
         pieces=parts.replays,
         seams=parts.seams,
         step_ns=float(time),
         source=analysis.headline.rate.source,
-        whole_ns=None if whole is None else step_ns(whole),
+        whole_ns=against,
+        more_ns=None if against is None else time - against,
     )

@@ -208,8 +208,9 @@ def _model(analysis: Analysis, peers: _Peers, target: str) -> GraphModel:
         for mode, a in peers.measured.items()
         if mode != target and mode not in OTHERWISE_CAPTURED and is_captured(a)
     ]
-    empty = analysis.manifest.integer("device", "empty_launch", "graph_node_ns")
-    return graph_model(analysis.source.gpu, replays, empty)
+    empty = analysis.manifest.device.empty_launch
+    node_ns = None if empty is None or empty.graph_node_ns is None else int(empty.graph_node_ns)
+    return graph_model(analysis.source.gpu, replays, node_ns)
 
 
 def host_of(analysis: Analysis) -> Host:
@@ -279,7 +280,7 @@ def _compiled(
 
 
 def _batch(analysis: Analysis) -> int:
-    batch = analysis.manifest.integer("step", "batch")
+    batch = analysis.manifest.step.batch
     return max(batch or int(analysis.headline.tokens_per_step or 1), 1)
 
 

@@ -88,7 +88,7 @@ def readiness(
     found += [item for item in failed if item.id not in {b.id for b in found}]
     found.sort(key=lambda item: (not item.blocks, -item.ns_per_token, item.id))
     unknown = []
-    if not isinstance(analysis.manifest.get("steadiness"), dict):
+    if analysis.manifest.run.steadiness is None:
         unknown.append(ADDRESSES)
     if not compared.steps:
         unknown.append(ONE_STEP)
@@ -148,27 +148,25 @@ def _tried(captured: Sequence[Manifest]) -> tuple[str, list[Blocker]]:
     words, found = [], []
     for manifest in captured:
         mode = manifest.mode or "captured"
-        reason = manifest.text("failure", "reason")
-        if reason is None and manifest.text("status") != "mode_failed":
+        failure, reason = manifest.failure, manifest.failure.reason
+        if not reason and manifest.run.status != "mode_failed":
             words.append(f"{mode}: captured in this run")
             continue
-        kind = manifest.text("failure", "kind") or "capture_error"
+        kind = failure.kind or "capture_error"
         words.append(f"{mode}: failed in this run ({reason or kind})")
         if kind not in FAILED or mode != "graph":
             continue
-        evidence = manifest.get("failure", "evidence")
         places = tuple(
             BlockerPlace(
                 step=None,
                 start_ns=None,
                 dur_ns=None,
-                op=str(item.get("what") or ""),
+                op=item.what,
                 call="",
-                what=str(item.get("detail") or ""),
-                stack=(str(item["where"]),) if item.get("where") else (),
+                what=item.detail or "",
+                stack=(item.where,) if item.where else (),
             )
-            for item in (evidence if isinstance(evidence, list) else [])
-            if isinstance(item, dict)
+            for item in failure.evidence
         )
         found.append(
             Blocker(

@@ -49,6 +49,9 @@ def _cell(
         launches=launches,
         source=source or None,
         note=note or None,
+        rate_range=(tokens * 1e9 / step.high_ns, tokens * 1e9 / step.low_ns)
+        if known == PREDICTED and step.low_ns > 0
+        else None,
     )
 
 

@@ -72,7 +72,11 @@ def _document(reports: Sequence[Report], detail: Detail, *, redact: bool) -> Doc
     documents = []
     for index, report in enumerate(reports):
         prefix = f"r{index + 1}-" if len(reports) > 1 else ""
-        context = Context(detail, report.analyses, prefix)
-        result = redacted(report.result) if redact else report.result
+        analyses, result = report.analyses, report.result
+        if redact:
+            result = redacted(result)
+            sources = ((redacted(a.result).source, a) for a in analyses.values())
+            analyses = {source.folder or source.path: a for source, a in sources}
+        context = Context(detail, analyses, prefix)
         documents.append(document(result, context))
     return documents[0] if len(documents) == 1 else several(documents, detail)

@@ -34,6 +34,8 @@ ENDING = ".gaptrace.json"
 MOST_STEPS = 1_000
 MOST_SAMPLES = 1_000
 _SNIFFED = 400
+# Columns that a whole recording has, too.
+WHOLE = ("period_ns", *CAUSE_COLUMNS, *CLASS_COLUMNS)
 _AGAIN = f"write it with: gaptrace save RUN -o base{ENDING}"
 
 
@@ -125,10 +127,10 @@ def _pretty(value: Any, depth: int) -> str:
             for key, item in value.items()
         )
         return f"{{\n{inner}\n{' ' * depth}}}"
-    if isinstance(value, (list, tuple)) and value and depth < 4:
-        if not isinstance(value[0], (int, float)):
-            inner = ",\n".join(f"{' ' * (depth + 1)}{_pretty(item, depth + 1)}" for item in value)
-            return f"[\n{inner}\n{' ' * depth}]"
+    lines = isinstance(value, (list, tuple)) and value and depth < 4
+    if lines and not isinstance(value[0], (int, float)):
+        inner = ",\n".join(f"{' ' * (depth + 1)}{_pretty(item, depth + 1)}" for item in value)
+        return f"[\n{inner}\n{' ' * depth}]"
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -228,9 +230,7 @@ def _read(item: SavedRecording, names: Sequence[str], path: str) -> Recording:
         rule=item.rule,
         complete=item.complete,
         steps={name: _values(item.steps, name, count) for name in COLUMNS},
-        whole={
-            name: item.whole.get(name, 0) for name in ("period_ns", *CAUSE_COLUMNS, *CLASS_COLUMNS)
-        },
+        whole={name: item.whole.get(name, 0) for name in WHOLE},
         unprofiled_ns=item.unprofiled_ns,
         unprofiled_samples=np.array(item.unprofiled_samples, np.int64),
         issue_ns=item.issue_ns,

@@ -118,7 +118,7 @@ def _row(point: SweepPoint, run: RunAnalysis, mode: str) -> SweepRow:
         bandwidth_tokens_per_s=limits.bandwidth_tokens_per_s,
         binding=limits.binding,
         distance=limits.distance,
-        padding_share=analysis.manifest.number("buckets", "padding_share"),
+        padding_share=analysis.manifest.buckets.padding_share,
         verdicts=tuple(cell.analysis.quality.verdict for cell in cells if cell.analysis),
         startup=start,
         choices=_choices(manifests),
@@ -141,10 +141,8 @@ def _replays(analysis: Analysis) -> float | None:
 def _choices(manifests: Sequence[Manifest]) -> dict[str, int] | None:
     """How many products went to which kind of kernel, in the first repeat that lists any."""
     for manifest in manifests:
-        listed = manifest.get("autotune", "choices")
-        if isinstance(listed, list) and listed:
-            kinds = [str(item.get("kind") or "?") for item in listed if isinstance(item, Mapping)]
-            return dict(Counter(kinds).most_common())
+        if listed := manifest.autotune.choices:
+            return dict(Counter(item.kind or "?" for item in listed).most_common())
     return None
 
 
