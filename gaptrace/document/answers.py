@@ -28,6 +28,11 @@ from gaptrace.vocabulary import CAUSES, PHASES
 DAMAGE = frozenset(
     {"truncated", "truncated_gzip", "corrupt_gzip", "given_up", "dropped_events", "log_lines"}
 )
+KIND_WORDS = {
+    "decode": "Decode: ",
+    "inference": "Inference steps: ",
+    "training": "Training steps: ",
+}
 BASIS_WORDS = {TRACED: "as profiled", UNPROFILED: "unprofiled", "given": "given"}
 
 
@@ -47,7 +52,8 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
         if damage:
             return (f"No GPU work is left in what could be read of this file: {damage}.",)
         return ("No GPU work was recorded, so there is nothing to measure.",)
-    if head.step_ns is None or result.steps.rule in (None, "whole trace"):
+    gone = result.steps.rule in (None, "whole trace") or quality.withholds("steps", "period")
+    if head.step_ns is None or gone:
         return _whole(result)
     parts: list[Inline] = [f"{_subject(result)}: "]
     speed = rate(result)
