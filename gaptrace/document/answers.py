@@ -52,7 +52,7 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
         if damage:
             return (f"No GPU work is left in what could be read of this file: {damage}.",)
         return ("No GPU work was recorded, so there is nothing to measure.",)
-    gone = result.steps.rule in (None, "whole trace") or quality.withholds("steps", "period")
+    gone = result.steps.rule in (None, "whole trace") or result.quality.withholds("steps", "period")
     if head.step_ns is None or gone:
         return _whole(result)
     parts: list[Inline] = [f"{_subject(result)}: "]

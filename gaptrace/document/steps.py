@@ -20,7 +20,6 @@ from gaptrace.document.blocks import (
     Table,
     Text,
 )
-from gaptrace.document.privacy import redacted
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import duration, figures, given, known, name, table, words
 from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Number, Quantity
@@ -268,28 +267,19 @@ def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
         # Pictures ask the trace, and need what reads it.
         from gaptrace.document.pictures import steps_chart
 
-        chart = steps_chart(analysis, context.prefix)
-        yield from () if chart is None else (chart,)
+        yield from steps_chart(analysis, context)
 
 
 def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """One step drawn true to scale with its gaps; without a trace the longest gaps alone."""
+    twin = _gaps(result, f"{context.prefix}gaps")
     analysis = context.analysis_of(result)
-    drawn: Block | None = None
     if analysis is not None:
-        from gaptrace.document import pictures
-        from gaptrace.timeline.views import Budget
+        from gaptrace.document.pictures import timeline as drawn
 
-        origin = result.source.provenance
-        drawn = pictures.timeline(
-            analysis,
-            Budget().shared(len(context.analyses)),
-            findings=result.findings,
-            prefix=context.prefix,
-            say=redacted if origin is not None and origin.redacted else str,
-        )
-    found = drawn or _gaps(result, f"{context.prefix}gaps")
-    yield from () if found is None else (found,)
+        yield from drawn(analysis, context, twin)
+    elif twin is not None:
+        yield twin
 
 
 def _gaps(result: AnalysisResult, anchor: str) -> Table | None:
