@@ -297,7 +297,8 @@ def _nothing(row: MetricRow) -> bool:
 
 
 def _basis(row: MetricRow) -> str:
-    return BASES[row.source]
+    """How the figure is known; a time that the profiler does not change is as traced all the same."""
+    return TRACED if row.source is None and row.unit == NS else BASES[row.source]
 
 
 def _quantity(row: MetricRow, value: Maybe) -> Quantity:
