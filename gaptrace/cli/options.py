@@ -25,7 +25,15 @@ def analysis_options(command: F) -> F:
         (
             click.option("--step", metavar="REGEX", help="Names of the step marks."),
             click.option(
-                "--tokens-per-step", type=click.IntRange(1), help="Generated tokens per step."
+                "--tokens-per-step",
+                type=click.FloatRange(0, min_open=True),
+                help="Generated tokens per step; a mean may be a fraction.",
+            ),
+            click.option(
+                "--accepted",
+                type=click.FloatRange(0),
+                metavar="N",
+                help="Draft tokens accepted per sequence and iteration, on average.",
             ),
             click.option("--device", metavar="ID", help="Device that step figures are for."),
             click.option(
@@ -47,6 +55,7 @@ def options_from(values: dict[str, Any]) -> Options:
     return Options(
         step=values["step"],
         tokens_per_step=values["tokens_per_step"],
+        accepted=values.get("accepted"),
         device=values["device"],
         weight_bytes=_bytes("--weight-bytes", values["weight_bytes"]),
         kv_bytes=_bytes("--kv-bytes", values["kv_bytes"]),

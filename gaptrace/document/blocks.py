@@ -125,13 +125,18 @@ class Bar(Struct, frozen=True):
     """One bar: label, what it stands for in all, its parts in their order.
 
     total: None where the parts are medians, which need not sum to anything that is shown.
-    hatched: predicted or estimated, not measured.
+    hatched: predicted or estimated, not measured. weak: counted out, as `Row.weak`. key: a place to
+    jump to, `step:N`. mark: a word to stand over it. note: what to add in a tooltip.
     """
 
     label: str
     segments: tuple[Segment, ...]
     total: Quantity | None = None
     hatched: bool = False
+    weak: bool = False
+    key: str = ""
+    mark: str = ""
+    note: str = ""
 
 
 class Bars(Struct, frozen=True):

@@ -22,6 +22,7 @@ _MODULES = {
     "SweepResult": "sweep",
     "ComparisonResult": "comparison",
     "PredictionResult": "prediction",
+    "GapsResult": "gaps",
 }
 _BUILDERS: dict[type, Make] = {}
 

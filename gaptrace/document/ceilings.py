@@ -8,6 +8,7 @@ from gaptrace.document.blocks import (
     Block,
     Chart,
     Column,
+    Fact,
     Facts,
     Inline,
     Panel,
@@ -19,15 +20,7 @@ from gaptrace.document.blocks import (
     Text,
 )
 from gaptrace.document.sections import Context
-from gaptrace.document.tables import (
-    fact,
-    facts_of,
-    figures,
-    given,
-    known,
-    table,
-    words,
-)
+from gaptrace.document.tables import fact, facts_of, figures, given, known, table, words
 from gaptrace.quantity import (
     BITS,
     BYTES,
@@ -54,7 +47,10 @@ _PACED = {"gpu": "the GPU paces", "host": "the host paces"}
 
 
 def ceilings(result: AnalysisResult, context: Context) -> Iterator[Block]:
-    """Both ceilings beside the measured rate, what they stand on, and which limits the step."""
+    """Both ceilings beside the measured rate, what they stand on, and which limits the step.
+
+    A ceiling that cannot be known is withheld with the reason.
+    """
     c, head = result.ceilings, result.headline
     launch = known(c.launch_tokens_per_s, TOKENS_PER_S, c.host_dispatch_basis)
     bandwidth = known(c.bandwidth_tokens_per_s, TOKENS_PER_S)
@@ -91,10 +87,7 @@ def _limited_by(c: Ceilings) -> tuple[Inline, ...]:
 
 
 def _chart(
-    context: Context,
-    launch: Quantity | None,
-    bandwidth: Quantity | None,
-    measured: Quantity | None,
+    context: Context, launch: Quantity | None, bandwidth: Quantity | None, measured: Quantity | None
 ) -> Chart:
     marks = [
         ("launch", "launch ceiling", "launch-ceiling", launch),
@@ -118,25 +111,18 @@ def _chart(
 
 def _facts(
     result: AnalysisResult, launch: Quantity | None, bandwidth: Quantity | None
-) -> Iterator[object]:
+) -> Iterator[Fact | None]:
     c = result.ceilings
+    if launch is None:
+        yield fact("launch ceiling", _no_launch(result), term="launch-ceiling")
     yield fact(
-        "launch ceiling",
-        launch or Quantity(None, TOKENS_PER_S, reason=_no_launch(result)),
-        *given(
-            ": ",
-            Text("host dispatch", term="host-dispatch"),
-            " ",
-            known(c.host_dispatch_ns, NS, c.host_dispatch_basis, c.host_dispatch_bound),
-            f" a step, {c.host_dispatch_source}",
-        ),
-        term="launch-ceiling",
+        "host dispatch",
+        known(c.host_dispatch_ns, NS, c.host_dispatch_basis, c.host_dispatch_bound),
+        f" a step, {c.host_dispatch_source}",
+        term="host-dispatch",
     )
-    yield fact(
-        "bandwidth ceiling",
-        bandwidth or Quantity(None, TOKENS_PER_S, reason=_no_bandwidth(c)),
-        term="bandwidth-ceiling",
-    )
+    if bandwidth is None:
+        yield fact("bandwidth ceiling", _no_bandwidth(c), term="bandwidth-ceiling")
     source = f" ({c.weight_bytes_source})" if c.weight_bytes_source else ""
     yield fact("weights", known(c.weight_bytes, BYTES), f" a step{source}", term="weight-bytes")
     cache = known(c.kv_bytes, BYTES)
@@ -178,10 +164,10 @@ def what_would_help(result: AnalysisResult, context: Context) -> Iterator[Block]
         return
     yield table(
         f"{context.prefix}what-if",
-        "modelled",
+        "what if (modelled)",
         result.what_if,
         [
-            words("change", lambda item: item.title, "what-if"),
+            words("", lambda item: item.title, "what-if"),
             figures("step", NS, lambda item: item.step_ns, PREDICTED, "period"),
             figures("rate", TOKENS_PER_S, lambda item: item.tokens_per_s, PREDICTED),
             figures("against now", TIMES, lambda item: item.times_now, PREDICTED),

@@ -23,7 +23,6 @@ from gaptrace.document.blocks import (
     Sentence,
     Table,
     Text,
-    Timeline,
 )
 from gaptrace.document.build import builder
 from gaptrace.document.capture import square_blocks
@@ -475,14 +474,14 @@ def _parts(found: Bridge, prefix: str) -> Table:
 @section(PAIR, "timeline", "Timelines")
 def timelines(pair: Pair, context: Context) -> Iterator[Block]:
     """One step of each side from its start, on one scale; only where there is a trace."""
-    for word, side in (("baseline", pair.baseline), ("candidate", pair.candidate)):
-        analysis = context.analyses.get(side.recording)
-        if analysis is not None and side.step >= 0:
-            yield Timeline(
-                f"{context.prefix}{word}",
-                f"{word}: step {side.step} of {side.label}",
-                (analysis, side.step),
-            )
+    from gaptrace.document import pictures
+
+    sides = [
+        (word, analysis, side.step)
+        for word, side in (("baseline", pair.baseline), ("candidate", pair.candidate))
+        if (analysis := context.analyses.get(side.recording)) is not None and side.step >= 0
+    ]
+    yield from pictures.side_by_side(sides, context)
 
 
 @section(PAIR, "kernels", "Kernels")

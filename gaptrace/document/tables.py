@@ -45,11 +45,7 @@ def figures(
 
 
 def by_basis(
-    label: str,
-    unit: str,
-    value: Callable[[T], Quantity | None],
-    rows: Iterable[T],
-    term: str = "",
+    label: str, unit: str, value: Callable[[T], Quantity | None], rows: Iterable[T], term: str = ""
 ) -> list[Col[T]]:
     """A column for each basis that a figure has among the rows: none mixes two of them."""
     found = {q.basis for row in rows if (q := value(row)) is not None and q.known}

@@ -19,7 +19,7 @@ from gaptrace.measure.ceilings import (
     peak_bandwidth,
     step_bytes,
 )
-from gaptrace.measure.devices import Device, devices
+from gaptrace.measure.devices import Device, devices, together
 from gaptrace.measure.gemm import Products, matrix_products
 from gaptrace.measure.headline import Headline, headline
 from gaptrace.measure.hostparts import part_times
@@ -29,6 +29,7 @@ from gaptrace.measure.links import link
 from gaptrace.measure.marks import find_marks
 from gaptrace.measure.ops import HostDetail, host_detail
 from gaptrace.measure.options import Options
+from gaptrace.measure.phases import phases
 from gaptrace.measure.piecewise import piecewise
 from gaptrace.measure.power import power_of
 from gaptrace.measure.quality import Quality, assess, rank_of
@@ -56,7 +57,10 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
     kinds = call_kinds(trace, links)
     threads = activities(trace, kinds)
     found = devices(trace, links, threads)
-    device = _choose(found, options.device)
+    members = _process(found, options.device)
+    device = members[0] if len(members) == 1 else None
+    if len(members) > 1:
+        device = together(trace, members, threads)
     gpu = _gpu_name(trace, device, manifest)
     known = find_device(gpu) if gpu else None
     peak, peak_source = peak_bandwidth(known, options, manifest)
@@ -69,6 +73,8 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
             device,
             find_marks(trace, device.links, options.step),
             host_clock(trace, links, kinds, threads),
+            members=members if len(members) > 1 else (),
+            accepted=options.accepted,
             tokens_per_step=options.tokens_per_step,
             manifest_tokens=manifest.tokens,
         )
@@ -105,24 +111,42 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
             if device is None or steps is None
             else part_times(trace, source.engine, device, steps)
         ),
+        phases=phases(steps, quality),
     )
     return replace(measured, piecewise=piecewise(measured))
 
 
-def _choose(found: tuple[Device, ...], wanted: str | None) -> Device | None:
-    """The device step figures are for: the one asked for, else the one with most GPU ops."""
+def _process(found: tuple[Device, ...], wanted: str | None) -> tuple[Device, ...]:
+    """The devices that step figures are for: the one asked for, else all of one process.
+
+    That process is the one with most GPU ops; a device that it never launched on is not its own.
+    """
     if wanted is not None:
-        for device in found:
-            if device.device == wanted:
-                return device
-        ids = [device.device for device in found]
-        close = difflib.get_close_matches(wanted, ids, 1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise OptionError(
-            f"no GPU op ran on device {wanted!r}",
-            f"{hint}devices in this trace: {', '.join(ids) or 'none'}",
-        )
-    return max(found, key=lambda device: device.gpu_ops, default=None)
+        return (_choose(found, wanted),)
+    ops: dict[int, int] = {}
+    for device in found:
+        rank = int(device.links.rank[0])
+        ops[rank] = ops.get(rank, 0) + device.gpu_ops
+    if not ops:
+        return ()
+    best = max(ops, key=lambda rank: (ops[rank], -list(ops).index(rank)))
+    own = tuple(device for device in found if int(device.links.rank[0]) == best)
+    launched = tuple(device for device in own if device.launch_calls)
+    return launched or (max(own, key=lambda device: device.gpu_ops),)
+
+
+def _choose(found: tuple[Device, ...], wanted: str) -> Device:
+    """The device of that id."""
+    for device in found:
+        if device.device == wanted:
+            return device
+    ids = [device.device for device in found]
+    close = difflib.get_close_matches(wanted, ids, 1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise OptionError(
+        f"no GPU op ran on device {wanted!r}",
+        f"{hint}devices in this trace: {', '.join(ids) or 'none'}",
+    )
 
 
 def _gpu_name(trace: Trace, device: Device | None, manifest: Manifest) -> str | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from gaptrace import intervals as iv
 from gaptrace.measure.gaps import Gaps, device_gaps
@@ -59,6 +61,21 @@ def devices(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> tupl
     present = codes_in(links.device).tolist()
     present.sort(key=lambda code: _natural(trace.devices[code]))
     return tuple(_figures(trace, code, links.of_device(code), threads) for code in present)
+
+
+def together(trace: Trace, members: tuple[Device, ...], threads: Mapping[int, Activity]) -> Device:
+    """Several devices of one process as one: its ops are theirs, it is busy when any of them is."""
+    first = members[0].links
+    rows = np.concatenate([member.links.row for member in members])
+    order = np.argsort(rows)
+    links = Links(
+        *(
+            np.concatenate([member.links.columns()[i] for member in members])[order]
+            for i in range(len(first.columns()))
+        )
+    )
+    found = _figures(trace, members[0].code, links, threads)
+    return replace(found, device=", ".join(member.device for member in members), code=-1)
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from gaptrace.measure.headline import Headline
 from gaptrace.measure.hostparts import host_parts
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail, SpanRow
+from gaptrace.measure.phases import PhaseFigures
 from gaptrace.measure.result import Analysis
-from gaptrace.measure.stats import Spread
+from gaptrace.measure.stats import Spread, spread
 from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results import analysis as r
@@ -100,6 +102,7 @@ def record(
         else r.Power(**asdict(analysis.power), limit_share=analysis.power.share),
         findings=tuple(findings),
         headline=first_line(head),
+        phases=tuple(_phase(one) for one in analysis.phases),
         square=dict(square),
         longest_gaps=_longest_gaps(analysis),
         compilation=_compilation(analysis.manifest),
@@ -124,6 +127,13 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 
 def _per_token(head: Headline) -> r.PerToken:
+    if not head.has_tokens:
+        unknown: dict[str, Any] = dict.fromkeys(STEP_METRICS)
+        return r.PerToken(
+            **unknown,
+            host_time_ns=dict.fromkeys(head.host_time_ns),
+            idle_by_cause_ns=dict.fromkeys(head.idle_by_cause_ns),
+        )
     own = {name: head.per_token[name].median for name in STEP_METRICS}
     period = own["period_ns"]
     return r.PerToken(
@@ -134,6 +144,10 @@ def _per_token(head: Headline) -> r.PerToken:
         idle_share_by_cause={k: _share(v, period) for k, v in head.idle_by_cause_ns.items()},
         host_share={k: _share(v, period) for k, v in head.host_time_ns.items()},
     )
+
+
+def _phase(one: PhaseFigures) -> r.Phase:
+    return r.Phase(**asdict(one), idle_share=_share(one.idle_ns, one.period_ns))
 
 
 def _host(host: HostDetail) -> r.Host:
@@ -271,7 +285,9 @@ def _steps(analysis: Analysis) -> r.Steps:
     return r.Steps(
         rule=steps.rule if steps else None,
         device=analysis.device.device if analysis.device else None,
-        phase="decode",
+        kind=head.kind,
+        kind_why=steps.kind.why if steps else None,
+        phase=head.kind,
         phases=dict(Counter(steps.phase if steps else ())),
         count=head.count,
         complete=head.complete,
@@ -282,7 +298,31 @@ def _steps(analysis: Analysis) -> r.Steps:
         p5=_spread(head.steps, "p5"),
         p95=_spread(head.steps, "p95"),
         n=_spread(head.steps, "n"),
+        batch=steps.population.batch if steps else None,
+        checked=(steps.marks.check.text if steps else "") or None,
+        outside=dict(Counter(reason for reason in (steps.closed if steps else ()) if reason)),
+        devices=tuple(_shares(analysis)),
     )
+
+
+def _shares(analysis: Analysis) -> Iterator[r.DeviceShare]:
+    """What each of several devices does in a step: medians over the counted steps."""
+    steps, quality = analysis.step_table, analysis.quality
+    if steps is None or analysis.headline.steps["period_ns"].median is None:
+        return
+    clean = steps.counted & ~steps.mixed
+    for share in steps.shares:
+        busy = None if quality.withholds("busy") else spread(share.busy_ns[clean]).median
+        period = analysis.headline.steps["period_ns"].median
+        yield r.DeviceShare(
+            device=share.device,
+            busy_ns=busy,
+            busy_share=_share(busy, period),
+            kernels=spread(share.kernels[steps.counted]).median,
+            launches=spread(share.launches[steps.counted]).median,
+            copies=spread(share.copies[steps.counted]).median,
+            memsets=spread(share.memsets[steps.counted]).median,
+        )
 
 
 def _what_if(item: WhatIf, analysis: Analysis) -> r.WhatIf:

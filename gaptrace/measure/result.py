@@ -12,6 +12,7 @@ from gaptrace.measure.headline import Headline
 from gaptrace.measure.hostparts import PartTimes
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail
+from gaptrace.measure.phases import PhaseFigures
 from gaptrace.measure.power import Power
 from gaptrace.measure.quality import Quality
 from gaptrace.measure.steps import Steps
@@ -63,6 +64,7 @@ class Analysis:
     threads: Mapping[int, Activity]
     piecewise: Piecewise | None = None
     part_times: PartTimes | None = None
+    phases: tuple[PhaseFigures, ...] = ()
 
     @property
     def path(self) -> str:

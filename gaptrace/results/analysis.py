@@ -117,11 +117,27 @@ class StepFigures(Struct, frozen=True):
     host_dispatch_ns: Maybe = None
 
 
+class DeviceShare(Struct, frozen=True):
+    """What one of several devices of a process does in a step: medians over the counted steps."""
+
+    device: str
+    busy_ns: Maybe
+    busy_share: Maybe
+    kernels: Maybe
+    launches: Maybe
+    copies: Maybe
+    memsets: Maybe
+
+
 class Steps(Struct, frozen=True):
     """The steps found and the spread of their figures over those that count.
 
-    rule: what found them. count: decode steps found. complete: those that count and are complete.
-    excluded: how many were left out, by reason. n: how many values are behind each figure.
+    rule: what found them. kind: `decode`, `inference` or `training`, and kind_why: the evidence.
+    phase: what the figures are of. count: steps of that phase. complete: those that count and are
+    complete. excluded: how many were left out, by reason. n: how many values are behind each
+    figure. batch: sequences per step of the population that the figures are of, None where unknown
+    or mixed. checked: what the launch sequence says about the marks. outside: how many steps are
+    followed by a stretch that belongs to none, by reason. devices: each of several devices.
     """
 
     rule: str | None
@@ -137,6 +153,35 @@ class Steps(Struct, frozen=True):
     p5: StepFigures
     p95: StepFigures
     n: StepFigures
+    kind: str = "decode"
+    kind_why: str | None = None
+    batch: int | None = None
+    checked: str | None = None
+    outside: dict[str, int] = {}
+    devices: tuple[DeviceShare, ...] = ()
+
+
+class Phase(Struct, frozen=True):
+    """Medians over the complete steps of one phase and batch size; of its open ones with none.
+
+    time_ns: of all its steps. tokens_per_step: None where not known or where steps make no tokens.
+    """
+
+    phase: str
+    batch: int | None
+    steps: int
+    complete: int
+    tokens_per_step: Maybe
+    period_ns: Maybe
+    busy_ns: Maybe
+    idle_ns: Maybe
+    kernels: Maybe
+    launches: Maybe
+    copies: Maybe
+    memsets: Maybe
+    idle_by_cause_ns: dict[str, Maybe]
+    time_ns: int
+    idle_share: Maybe = None
 
 
 class PerToken(Struct, frozen=True):
@@ -163,7 +208,9 @@ class PerToken(Struct, frozen=True):
 class Rate(Struct, frozen=True):
     """Tokens per second, and the unprofiled truth where the run recorded it.
 
-    source: `unprofiled`, `given` or `as profiled`. dilation: profiled over unprofiled step time.
+    tokens_per_s_range: at the fewest and the most tokens of a step, under speculation; None for no
+    bound. steps_per_s: of steps of any kind. source: `unprofiled`, `given` or `as profiled`.
+    dilation: profiled over unprofiled step time.
     """
 
     tokens_per_s: Maybe
@@ -174,6 +221,8 @@ class Rate(Struct, frozen=True):
     unprofiled_idle_ns: int | None
     unprofiled_idle_share: Maybe
     issue_ns: int | None
+    tokens_per_s_range: tuple[Maybe, Maybe] | None = None
+    steps_per_s: Maybe = None
 
 
 class Headline(Struct, frozen=True):
@@ -494,4 +543,5 @@ class AnalysisResult(Struct, frozen=True):
     longest_gaps: tuple[GapRow, ...] = ()
     compilation: Compilation | None = None
     host_parts: HostParts | None = None
+    phases: tuple[Phase, ...] = ()
     schema: str = field(default=ANALYSIS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import isfinite
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,7 +21,16 @@ def to_data(result: Any) -> Any:
     Whole numbers are integers; others are cut to ten significant digits, so that the same result
     gives the same text everywhere; what is not finite is None.
     """
-    return _plain(msgspec.to_builtins(result, str_keys=True))
+    return _plain(msgspec.to_builtins(result, str_keys=True, enc_hook=_of_array))
+
+
+def _of_array(value: Any) -> int | float:
+    """A number that comes out of an array, as Python's own."""
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    raise NotImplementedError(f"a result holds a {type(value).__name__}")
 
 
 def _plain(value: Any) -> Any:

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.collectors.warm_python import WarmPython
 
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTORS = ROOT / "collectors"
@@ -59,6 +61,8 @@ def environment() -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(COLLECTORS), str(ROOT)]),
         "OMP_NUM_THREADS": "1",
+        # Else Inductor compiles a program for each cache folder to see whether vectors work.
+        "TORCHINDUCTOR_VEC_ISA_OK": "1",
     }
 
 
@@ -90,8 +94,9 @@ class Collected:
 class Bench:
     """A folder to write scripts into and record them from."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warm: Callable[[], WarmPython]) -> None:
         self.folder = folder
+        self._warm = warm
         self._started: list[subprocess.Popen[str]] = []
 
     def close(self) -> None:
@@ -106,10 +111,16 @@ class Bench:
         path.write_text(textwrap.dedent(text))
         return path
 
-    def collect(
+    def collect(self, *words: object, name: str = "run", timeout: int = 300) -> Collected:
+        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`, torch imported before."""
+        command = self._command(words, name)[1:]
+        done = self._warm().run(command, cwd=self.folder, env=environment(), timeout=timeout)
+        return Collected(done.returncode, done.stdout, done.stderr, self.folder / "runs" / name)
+
+    def collect_fresh(
         self, *words: object, name: str = "run", timeout: int = 300, **how: Any
     ) -> Collected:
-        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`; `how`: for the process."""
+        """The same in interpreters of its own; `how`: for the process."""
         done = subprocess.run(
             self._command(words, name),
             cwd=self.folder,
@@ -142,13 +153,30 @@ class Bench:
         return [*command, *map(str, words)]
 
 
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[Callable[[], WarmPython]]:
+    """Gives the one warm Python of the session, started by the first who asks."""
+    started: list[WarmPython] = []
+
+    def get() -> WarmPython:
+        if not started:
+            started.append(WarmPython(environment()))
+        return started[0]
+
+    yield get
+    for python in started:
+        python.close()
+
+
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
+def bench(tmp_path: Path, warm_python: Callable[[], WarmPython]) -> Iterator[Bench]:
+    made = Bench(tmp_path, warm_python)
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(tmp_path_factory.mktemp("bench"))
+def shared_bench(
+    tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[[], WarmPython]
+) -> Bench:
+    return Bench(tmp_path_factory.mktemp("bench"), warm_python)

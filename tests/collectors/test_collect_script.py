@@ -27,7 +27,7 @@ EAGER = ("--modes", "eager", *QUICK)
 @pytest.fixture(scope="module")
 def recorded(shared_bench):
     """One eager recording of the loop, looked at by several tests."""
-    return shared_bench.collect(*EAGER, shared_bench.script(LOOP), "60", name="loop")
+    return shared_bench.collect_fresh(*EAGER, shared_bench.script(LOOP), "60", name="loop")
 
 
 def test_the_recording_is_whole(recorded):
@@ -269,8 +269,8 @@ def test_stacks_name_the_script_unless_redacted(bench):
 
 def test_as_a_module_and_behind_a_separator(bench):
     bench.script(LOOP, "looping.py")
-    assert bench.collect(*EAGER, "-m", "looping", "61", name="module").code == 0
-    done = bench.collect(*EAGER, "--", sys.executable, "looping.py", name="separator")
+    assert bench.collect_fresh(*EAGER, "-m", "looping", "61", name="module").code == 0
+    done = bench.collect_fresh(*EAGER, "--", sys.executable, "looping.py", name="separator")
     assert done.code == 0, done.stderr
     assert done.run("eager")["script"]["python"] == [sys.executable]
 
@@ -283,7 +283,7 @@ def test_nothing_of_gaptrace_enters_the_process(bench):
         "print(__name__, sys.argv[1:], bad, own)\n"
     )
     # numpy comes with torch where it is installed: torch itself imports it.
-    done = bench.collect(*EAGER, bench.script(text), "60", "--flag")
+    done = bench.collect_fresh(*EAGER, bench.script(text), "60", "--flag")
     name, *rest = done.stdout.splitlines()[-1].split(" ", 1)
     assert name == "__main__"
     assert rest[0].startswith("['60', '--flag']")

@@ -75,7 +75,7 @@ for thread in threads:
     thread.join()
 """
     )
-    done = bench.collect(*EAGER, bench.script(text))
+    done = bench.collect_fresh(*EAGER, bench.script(text))
     assert done.code in (0, 125), done.stderr
     assert done.stdout.count("whole") % 2 == 0
     assert done.stdout.count("whole") >= 2
@@ -128,7 +128,7 @@ def test_prompts_between_all_steps_are_named_as_the_reason(bench):
 def test_a_full_disk_is_not_the_scripts_error(bench):
     """As far as files are concerned, a limit on their size is the same."""
     limit = (20_000, 20_000)
-    done = bench.collect(
+    done = bench.collect_fresh(
         *EAGER,
         bench.script(LOOP),
         "90",
