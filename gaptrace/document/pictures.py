@@ -157,9 +157,10 @@ def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -
     """
     windows = [step_window(analysis, step) for _, analysis, step in sides]
     longest = max((end - start for start, end in windows), default=0)
+    budget = Budget().shared(max(len(sides), len(context.analyses)))
     for word, analysis, step in sides:
         found = step_views(
-            analysis, Pick(word, step), longest, Budget().shared(len(sides)), say=context.say,
+            analysis, Pick(word, step), longest, budget, say=context.say,
             brush=f"{context.prefix}pair",
         )  # fmt: skip
         yield Timeline(f"{context.prefix}{word}", found.shown[0].stretch.title, found)
