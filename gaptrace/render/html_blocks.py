@@ -76,11 +76,10 @@ class Page:
 
     def link(self, term: str, label: str) -> Node:
         """A label as a link to what defines it; plain where the glossary lacks the term."""
-        item = glossary().get(term)
-        if item is None:
+        if term not in glossary():
             return label
         self.terms.add(term)
-        return element("a", label, href=f"#def-{term}", class_="def", title=item.answer)
+        return element("a", label, href=f"#def-{term}", class_="def")
 
 
 def glossary() -> Mapping[str, Entry]:
