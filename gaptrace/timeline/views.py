@@ -103,7 +103,8 @@ class Views:
             for number, start, end in zip(
                 gaps.number.tolist(), gaps.blocks.start.tolist(), ends.tolist(), strict=True
             ):
-                found.setdefault(f"gap:{number}", f"{view.id}|{start + origin}|{end}")
+                if start >= 0 and end <= origin + view.stretch.span_ns:
+                    found.setdefault(f"gap:{number}", f"{view.id}|{start + origin}|{end}")
         for lead in self.leads:
             view_ = self.holding(lead.start_ns, lead.end_ns)
             if view_ is not None:
