@@ -46,7 +46,8 @@ def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
     if steps is None or steps.has_ops.sum() < 2 or steps.rule == "whole trace":
         return
     words = {pick.index: pick.word for pick in picks(steps)}
-    bars = tuple(_bar(steps, i, size, words.get(i, "")) for i, size in _longest(steps))
+    shown = _shown(steps, frozenset(words))
+    bars = tuple(_bar(steps, i, size, words.get(i, "")) for i, size in shown)
     table = Table(
         f"{prefix}every-step",
         "every step",
@@ -63,7 +64,7 @@ def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
         ),
         tuple(_step_row(steps, i) for i in range(len(steps))),
     )
-    merged = max(size for _, size in _longest(steps))
+    merged = max(size for _, size in shown)
     left_out = sum(1 for reason in steps.excluded if reason)
     yield Sentence(
         (
@@ -74,7 +75,9 @@ def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
             " and ",
             Text("idle", term="idle"),
             " by cause.",
-            f" Each bar is the longest of {merged} neighbours." if merged > 1 else "",
+            f" Each bar is a picked step or the longest of {merged} neighbours."
+            if merged > 1
+            else "",
             f" Pale: {left_out} left out of medians." if left_out else "",
         ),
         "lead",
@@ -83,12 +86,18 @@ def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
     yield Chart(f"{prefix}steps-chart", "", "steps", (), table, "cause", block)
 
 
-def _longest(steps: Steps) -> list[tuple[int, int]]:
-    """The steps to draw, each with how many neighbours it stands for."""
+def _shown(steps: Steps, picked: frozenset[int]) -> list[tuple[int, int]]:
+    """The steps to draw, each with how many neighbours it stands for: a picked one, else the
+    longest of them.
+    """
     usable = np.flatnonzero(steps.has_ops)
     size = max(1, -(-usable.size // STRIP_STEPS))
-    groups = [usable[first : first + size] for first in range(0, usable.size, size)]
-    return [(int(group[np.argmax(steps.period_ns[group])]), int(group.size)) for group in groups]
+    found = []
+    for first in range(0, usable.size, size):
+        group = usable[first : first + size].tolist()
+        own = [i for i in group if i in picked] or group
+        found.append((max(own, key=lambda i: int(steps.period_ns[i])), len(group)))
+    return found
 
 
 def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
@@ -96,7 +105,7 @@ def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
     for name, entry in CAUSES.items():
         if name in CAUSE_ORDER:
             spent[name] = (entry.label, int(steps.cause_ns[i, CAUSE_ORDER.index(name)]))
-    notes = [f"the longest of {size}"] if size > 1 else []
+    notes = [f"stands for {size}"] if size > 1 else []
     if steps.excluded[i]:
         notes.append(f"left out of medians: {steps.excluded[i]}")
     return Bar(
