@@ -120,7 +120,7 @@ def timeline(
     """
     leads = [
         Place(target, place.start_ns, place.end_ns, f"{finding.id}'s evidence")
-        for finding in analysis.findings
+        for finding in analysis.result.findings
         for place in finding.evidence
         for target in (f"time:{place.start_ns}-{place.end_ns}", f"row:{place.row}")
         if target != "row:None"

@@ -231,7 +231,9 @@ def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
         # Pictures ask the trace, and need what reads it.
         from gaptrace.document import pictures
 
-        yield from pictures.steps_chart(analysis, context)
+        chart = pictures.steps_chart(analysis, context.prefix)
+        if chart is not None:
+            yield chart
 
 
 def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
@@ -241,7 +243,9 @@ def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
     if analysis is not None:
         from gaptrace.document import pictures
 
-        yield from pictures.timeline(analysis, context, twin)
+        drawn = pictures.timeline(analysis, prefix=context.prefix)
+        if drawn is not None:
+            yield drawn
     elif twin is not None:
         yield twin
 
