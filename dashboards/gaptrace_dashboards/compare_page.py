@@ -16,7 +16,7 @@ from gaptrace.render.elements import element
 from gaptrace.render.html_blocks import Page
 from gaptrace.results.comparison import ComparisonResult
 from gaptrace.timeline.columns import as_data
-from gaptrace_dashboards.components import Places, answer, component, sections, state_page
+from gaptrace_dashboards.components import Places, component, sections, state_page
 from gaptrace_dashboards.library import Recording
 from gaptrace_dashboards.urls import State, compare_url, comparison_report_url, run_url
 

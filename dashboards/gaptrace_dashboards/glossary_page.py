@@ -7,7 +7,6 @@ from dash import html
 from gaptrace.knowledge.glossary import entries
 from gaptrace.render.elements import element
 from gaptrace.render.html_blocks import definitions
-from gaptrace_dashboards.components import component
 
 KEYS = (
     ("?", "this list"),

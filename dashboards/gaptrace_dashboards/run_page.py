@@ -67,7 +67,7 @@ def said(analysis: Analysis, run: RunAnalysis | None, without: frozenset[str]) -
     result = analysis.result
     if run is not None and run.result is not None and run.result.square:
         result = msgspec.structs.replace(result, square=run.result.square)
-    analyses = {path: analysis for path in (analysis.path, result.source.path)}
+    analyses = dict.fromkeys((analysis.path, result.source.path), analysis)
     return document(result, Context(analyses=analyses, without=without))
 
 

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from gaptrace import units
-from gaptrace.document.pictures import longest_gaps
+from gaptrace.analysis import Analysis
+from gaptrace.document.steps import gap_table
 from gaptrace.measure.frames import gap_steps
-from gaptrace.measure.result import Analysis
+from gaptrace.measure.gaps import CAUSES
 from gaptrace.render.drawing.lanes import lane_entries
 from gaptrace.render.drawing.picture import Picture
 from gaptrace.render.html_blocks import Page, legend, table
+from gaptrace.results.analysis import GapRow
 from gaptrace.timeline.columns import Names, Stretch, as_data
 from gaptrace.timeline.scope import Scope
 from gaptrace.timeline.views import LONGEST_NS, Pick, picks, step_view, step_window, whole_view
@@ -26,6 +28,7 @@ LIMITS = Limits(gpu_ops=12_000, host_ops=6_000, frames=3_000)
 # Room around a stretch that lies in no step, in multiples of its length.
 AROUND = 3
 LEAST_ROOM_NS = 20_000
+GAPS_LISTED = 40
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def payload(scope: Scope, window: Window) -> dict[str, Any]:
     usable = _usable(analysis).tolist()
     at = usable.index(window.step) if window.step in usable else -1
     page = Page(anchors=Places(analysis))
-    gaps = longest_gaps(item, "window-gaps", causes=not analysis.quality.withholds("causes"))
+    gaps = gap_table(_longest(scope, window), "window-gaps", analysis.result.quality.why("causes"))
     return {
         "data": {
             **as_data(item),
@@ -122,8 +125,27 @@ def payload(scope: Scope, window: Window) -> dict[str, Any]:
         "previous": usable[at - 1] if at > 0 else None,
         "next": usable[at + 1] if 0 <= at < len(usable) - 1 else None,
         "legend": markup(legend(Picture((), 0, "", lane_entries(item)), page)),
-        "gaps": markup("no gap in this window" if gaps is None else table(gaps, page)),
+        "gaps": markup(table(gaps, page) if gaps.rows else "no gap in this window"),
     }
+
+
+def _longest(scope: Scope, window: Window) -> list[GapRow]:
+    item, step = window.stretch, None if window.step < 0 else window.step
+    gaps, blocks, names = scope.device.gaps, item.gaps.blocks, item.names.texts
+    order = np.argsort(-blocks.dur, kind="stable")[:GAPS_LISTED].tolist()
+    numbers = [(i, int(item.gaps.number[i])) for i in order]
+    return [
+        GapRow(
+            gap=gap,
+            step=step,
+            start_ns=int(gaps.start[gap]),
+            dur_ns=int(blocks.dur[i]),
+            cause_ns=dict(zip(CAUSES, gaps.cause_ns[gap].tolist(), strict=True)),
+            before=names[int(item.gaps.before[i])],
+            after=names[int(blocks.name[i])],
+        )
+        for i, gap in numbers
+    ]
 
 
 def _usable(analysis: Analysis) -> Any:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -36,7 +37,8 @@ from gaptrace.render.html_blocks import (
     keys_dialog,
 )
 from gaptrace.results.codec import to_data
-from gaptrace.timeline.views import Views, as_data
+from gaptrace.timeline.columns import as_data
+from gaptrace.timeline.views import Views
 
 # A page larger than this is made again with less: see `_SMALLER`.
 HARD_CAP = 8_000_000
@@ -129,10 +131,11 @@ def _anchors(document: Document) -> dict[str, str]:
 
 def _section(section: Section, page: Page) -> Element:
     anchor = page.claim(section.id)
+    inner = replace(page, heading=section.title)
     return element(
         "section",
         element(f"h{page.level}", section.title, id=anchor and page.claim(f"h-{anchor}")),
-        drawn(section.blocks, page),
+        drawn(section.blocks, inner),
         id=anchor,
         aria_labelledby=f"h-{anchor}" if anchor else None,
         class_="part",

@@ -15,8 +15,6 @@ from gaptrace.timeline.columns import Names, Stretch, as_data
 from gaptrace.timeline.scope import Scope
 from gaptrace.timeline.windows import Limits, stretch
 
-__all__ = ["Budget", "Pick", "Place", "View", "Views", "as_data", "picks", "step_window", "views", "whole_view"]
-
 # Room around a place whose step is not shown, in multiples of its length, and the limits of that.
 AROUND = 3
 MOST_ROOM_NS = 200_000
@@ -204,6 +202,22 @@ def views(
     return Views(names, tuple(chosen), tuple(leads), brush)
 
 
+def step_views(
+    analysis: Analysis,
+    pick: Pick,
+    span_ns: int = 0,
+    budget: Budget | None = None,
+    *,
+    say: Callable[[str], str] = str,
+    brush: str = "",
+) -> Views:
+    """One chosen step alone, its window at least `span_ns` long, so that two share a scale."""
+    names = Names(say)
+    limits = (budget or Budget()).limits
+    view = step_view(Scope(analysis), pick, names, limits, span_ns)
+    return Views(names, (view,), brush=brush)
+
+
 def _size(view: View) -> int:
     """How many characters a view takes on a page."""
     return len(json.dumps(as_data(view.stretch), separators=(",", ":")))
@@ -220,11 +234,14 @@ def _held(item: Stretch) -> Limits:
     )
 
 
-def step_view(scope: Scope, pick: Pick, names: Names, limits: Limits | None = None) -> View:
-    """One step drawn out."""
+def step_view(
+    scope: Scope, pick: Pick, names: Names, limits: Limits | None = None, span_ns: int = 0
+) -> View:
+    """One step drawn out, over at least `span_ns`."""
     steps, index = scope.analysis.step_table, pick.index
     assert steps is not None
     start, end = step_window(scope.analysis, index)
+    end = max(end, start + span_ns)
     period = units.time(int(steps.period_ns[index]))
     reason = f" ({steps.excluded[index]})" if steps.excluded[index] else ""
     title = (

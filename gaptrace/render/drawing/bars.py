@@ -8,7 +8,15 @@ from gaptrace import units
 from gaptrace.document.blocks import Bar, Bars, Segment
 from gaptrace.quantity import Quantity
 from gaptrace.render.drawing.looks import css, on, word
-from gaptrace.render.drawing.picture import CHARACTER, NARROW, Entry, Picture, fill_entry, said
+from gaptrace.render.drawing.picture import (
+    CHARACTER,
+    NARROW,
+    Entry,
+    Picture,
+    basis_note,
+    fill_entry,
+    said,
+)
 from gaptrace.render.elements import Element, element, percent
 
 BAR, BAR_SPACE, TITLE = 36, 12, 18
@@ -57,22 +65,21 @@ def bar_legend(block: Bars) -> tuple[Entry, ...]:
 def _stacked(block: Bars) -> Picture:
     """Each bar with its label above; parts named inside where they fit."""
     whole = max((_length(bar) for bar in block.bars), default=0) or 1
-    shown = _unit(block)
     shapes: list[Element] = []
     y = 0
     for bar in block.bars:
-        basis = next((s.amount.basis for s in bar.segments if s.amount.basis), "")
-        total = said(bar.total, shown) if bar.total is not None else f"({basis})" if basis else ""
+        first = bar.total or next((s.amount for s in bar.segments if s.amount.basis), None)
+        total = "" if first is None else said(first) if bar.total else basis_note(first).strip()
         shapes.append(element("text", bar.label, x=0, y=y + 12, class_="soft"))
         shapes.append(element("text", total, x="100%", y=y + 12, class_="soft end"))
         y += TITLE
         x = 0.0
         for segment in bar.segments:
             width = 100 * max(amount(segment.amount), 0) / whole
-            shapes += _segment(segment, block.look, shown, x, y, width, hatched=bar.hatched)
+            shapes += _segment(segment, block.look, x, y, width, hatched=bar.hatched)
             x += width
         y += BAR + BAR_SPACE
-    words = "; ".join(f"{bar.label}: {_words(bar.segments, shown)}" for bar in block.bars)
+    words = "; ".join(f"{bar.label}: {_words(bar.segments)}" for bar in block.bars)
     return Picture(tuple(shapes), y - BAR_SPACE + 2, words, bar_legend(block))
 
 
@@ -88,19 +95,19 @@ def _unit(block: Bars) -> str | None:
     return units.shown_unit(known, known[0].unit) if known else None
 
 
-def _words(segments: Sequence[Segment], shown: str | None) -> str:
-    return ", ".join(f"{s.label} {units.text(s.amount, shown)}" for s in segments)
+def _words(segments: Sequence[Segment]) -> str:
+    return ", ".join(f"{s.label} {units.text(s.amount)}" for s in segments)
 
 
 def _segment(
-    segment: Segment, look: str, shown: str | None, x: float, y: int, width: float, *, hatched: bool
+    segment: Segment, look: str, x: float, y: int, width: float, *, hatched: bool
 ) -> list[Element]:
     """A part of a bar, and its name and amount inside it where they fit."""
     name = css(segment.key, look)
-    text = units.text(segment.amount, shown)
+    text = units.text(segment.amount)
     note = f"; {segment.note}" if segment.note else ""
     box = {"x": percent(x), "y": y, "width": percent(width), "height": BAR}
-    tip = element("title", f"{segment.label}: {said(segment.amount, shown)}{note}")
+    tip = element("title", f"{segment.label}: {said(segment.amount)}{note}")
     shapes = [element("rect", tip, class_=name, **box)]
     if hatched:
         shapes.append(element("rect", class_="hatch", **box))
