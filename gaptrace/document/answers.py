@@ -7,15 +7,32 @@ from collections.abc import Iterable
 from gaptrace import units
 from gaptrace.document.blocks import Inline, Text
 from gaptrace.document.tables import known
-from gaptrace.quantity import COUNT, NS, SHARE, TOKENS_PER_S, TRACED, UNPROFILED, Quantity
+from gaptrace.quantity import (
+    AT_LEAST,
+    AT_MOST,
+    COUNT,
+    NS,
+    SHARE,
+    STEPS_PER_S,
+    TOKENS_PER_S,
+    TRACED,
+    UNPROFILED,
+    Quantity,
+    ranged,
+)
 from gaptrace.results.analysis import AnalysisResult, DeviceFigures
 from gaptrace.results.run import ModeRow, RunResult
-from gaptrace.vocabulary import CAUSES
+from gaptrace.vocabulary import CAUSES, PHASES
 
 # Repairs after which missing GPU work is the file's fault.
 DAMAGE = frozenset(
     {"truncated", "truncated_gzip", "corrupt_gzip", "given_up", "dropped_events", "log_lines"}
 )
+KIND_WORDS = {
+    "decode": "Decode: ",
+    "inference": "Inference steps: ",
+    "training": "Training steps: ",
+}
 BASIS_WORDS = {TRACED: "as profiled", UNPROFILED: "unprofiled", "given": "given"}
 
 
@@ -29,18 +46,19 @@ def plain(parts: Iterable[Inline]) -> str:
 
 def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
     """Rate, step time, idle share and largest cause; or why there is no such sentence."""
-    head, quality = result.headline, result.quality
+    head, reasons = result.headline, result.quality.reasons
     if result.steps.device is None:
-        damage = next((r.text for r in quality.reasons if r.id in DAMAGE), "")
+        damage = next((r.text for r in reasons if r.id in DAMAGE), "")
         if damage:
             return (f"No GPU work is left in what could be read of this file: {damage}.",)
         return ("No GPU work was recorded, so there is nothing to measure.",)
-    if head.step_ns is None or quality.withholds("per_token", "rate"):
-        return _whole(result.devices, result.steps.device)
-    training = any(reason.id == "training" for reason in quality.reasons)
-    parts: list[Inline] = ["Training steps: " if training else "Decode: "]
-    if head.tokens_per_s is not None:
-        parts += [Quantity(head.tokens_per_s, TOKENS_PER_S, head.basis), ", "]
+    gone = result.steps.rule in (None, "whole trace") or result.quality.withholds("steps", "period")
+    if head.step_ns is None or gone:
+        return _whole(result)
+    parts: list[Inline] = [f"{_subject(result)}: "]
+    speed = rate(result)
+    if speed is not None:
+        parts += [speed, ", "]
     parts += [Quantity(head.step_ns, NS, head.basis), " per step"]
     if head.basis != UNPROFILED:
         parts.append(f" ({BASIS_WORDS.get(head.basis, head.basis)})")
@@ -55,15 +73,46 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
     parts += ["; largest cause: ", Text(word.label, term=word.term, key=word.id), ", "]
     amount = Quantity(head.largest_cause_ns, NS, TRACED)
     if head.recoverable:
-        return (*parts, "up to ", amount, " per token recoverable.")
-    return (*parts, amount, " per token.")
+        return (*parts, "up to ", amount, f" per {each(result)} recoverable.")
+    return (*parts, amount, f" per {each(result)}.")
 
 
-def _whole(devices: Iterable[DeviceFigures], chosen: str | None) -> tuple[Inline, ...]:
+def _subject(result: AnalysisResult) -> str:
+    """What the steps are: `Decode`, another phase, `Inference` or `Training`; of which batch."""
+    steps = result.steps
+    word = PHASES[steps.phase].label if steps.kind == "decode" else steps.kind
+    batches = {phase.batch for phase in result.phases if phase.phase == steps.phase}
+    several = len(batches) > 1
+    which = f" at batch {steps.batch}" if steps.batch is not None else ", mixed batch"
+    return f"{word.capitalize()}{which if several else ''}"
+
+
+def rate(result: AnalysisResult) -> Quantity | None:
+    """Tokens per second, a range under speculation; steps per second where steps make no tokens."""
+    head, found = result.headline, result.rate
+    if head.tokens_per_s is not None:
+        return Quantity(head.tokens_per_s, TOKENS_PER_S, head.basis)
+    low, high = found.tokens_per_s_range or (None, None)
+    if low is not None and high is not None:
+        return ranged(None, low, high, TOKENS_PER_S, head.basis)
+    if low is not None or high is not None:
+        bound = AT_MOST if low is None else AT_LEAST
+        return known(high if low is None else low, TOKENS_PER_S, head.basis, bound)
+    if result.steps.kind == "decode":
+        return None
+    return known(found.steps_per_s, STEPS_PER_S, head.basis)
+
+
+def each(result: AnalysisResult) -> str:
+    """What figures are per: `token`, or `step` where steps make no tokens."""
+    return "token" if result.steps.tokens_per_step is not None else "step"
+
+
+def _whole(result: AnalysisResult) -> tuple[Inline, ...]:
     """What can be said without steps: how much of the recording the GPU was idle."""
-    device = next(item for item in devices if item.device == chosen)
+    device = device_of(result)
     parts: tuple[Inline, ...] = (
-        "No decode step could be measured; over the whole recording of ",
+        "No step could be measured; over the whole recording of ",
         Quantity(device.span_ns, NS, TRACED),
         " the GPU was idle ",
     )
@@ -71,6 +120,12 @@ def _whole(devices: Iterable[DeviceFigures], chosen: str | None) -> tuple[Inline
     if share is not None:
         return (*parts, share, " of the time.")
     return (*parts, "for ", Quantity(device.idle_ns, NS, TRACED), ".")
+
+
+def device_of(result: AnalysisResult) -> DeviceFigures:
+    """The device that the step figures are for; of several the first."""
+    found = (d for d in result.devices if d.device == result.steps.device)
+    return next(found, result.devices[0])
 
 
 def run_answer(result: RunResult) -> tuple[Inline, ...]:

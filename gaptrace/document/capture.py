@@ -5,7 +5,7 @@ Shared by the documents of an analysis, of a run and of a prediction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import UNSET
 
@@ -83,13 +83,20 @@ def square_blocks(square: Cells, anchor: str = "square") -> Iterator[Block]:
         "lead",
     )
     twin = square_table(square, anchor)
-    points = tuple(
-        Point(i, rate, title, mode, hatched=rate.basis == PREDICTED)
-        for i, (mode, title) in enumerate(SQUARE.items())
-        if mode in square and (rate := _rate(square[mode])) is not None
+    rates, steps = (
+        Series(label, tuple(_points(square, value)), style="marks")
+        for label, value in (("token rate", _rate), ("step time", _step))
     )
-    panel = Panel("", "mode", "token rate", TOKENS_PER_S, (Series("", points, style="marks"),))
+    panel = Panel("tokens per second by mode", "mode", "rate", TOKENS_PER_S, (rates, steps))
     yield Chart(anchor, "What would help", "grid", (panel,), twin)
+
+
+def _points(square: Cells, value: Callable[[SquareCell], Quantity | None]) -> Iterator[Point]:
+    """A point for each cell of which the value is known, in the order of the square."""
+    for i, mode in enumerate(SQUARE):
+        found = value(square[mode]) if mode in square else None
+        if found is not None:
+            yield Point(i, found, key=mode, hatched=found.basis == PREDICTED)
 
 
 def square_table(square: Cells, anchor: str) -> Table:
@@ -103,10 +110,10 @@ def square_table(square: Cells, anchor: str) -> Table:
     ]
     return table(
         anchor,
-        "What would help",
+        "tokens per second by mode",
         cells,
         [
-            words("what would help", lambda c: Text(SQUARE[c[0]], key=c[0]), "two-by-two"),
+            words("", lambda c: Text(SQUARE[c[0]], key=c[0]), "two-by-two"),
             words("known", lambda c: c[1].known),
             *by_basis("rate", TOKENS_PER_S, lambda c: _rate(c[1]), cells, "tokens-per-s"),
             *by_basis("step", NS, lambda c: _step(c[1]), cells, "period"),

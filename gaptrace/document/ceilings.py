@@ -47,7 +47,10 @@ _PACED = {"gpu": "the GPU paces", "host": "the host paces"}
 
 
 def ceilings(result: AnalysisResult, context: Context) -> Iterator[Block]:
-    """Both ceilings beside the measured rate, what they stand on, and which limits the step."""
+    """Both ceilings beside the measured rate, what they stand on, and which limits the step.
+
+    A ceiling that cannot be known is withheld with the reason.
+    """
     c, head = result.ceilings, result.headline
     launch = known(c.launch_tokens_per_s, TOKENS_PER_S, c.host_dispatch_basis)
     bandwidth = known(c.bandwidth_tokens_per_s, TOKENS_PER_S)
@@ -110,23 +113,16 @@ def _facts(
     result: AnalysisResult, launch: Quantity | None, bandwidth: Quantity | None
 ) -> Iterator[Fact | None]:
     c = result.ceilings
+    if launch is None:
+        yield fact("launch ceiling", _no_launch(result), term="launch-ceiling")
     yield fact(
-        "launch ceiling",
-        launch or Quantity(None, TOKENS_PER_S, reason=_no_launch(result)),
-        *given(
-            ": ",
-            Text("host dispatch", term="host-dispatch"),
-            " ",
-            known(c.host_dispatch_ns, NS, c.host_dispatch_basis, c.host_dispatch_bound),
-            f" a step, {c.host_dispatch_source}",
-        ),
-        term="launch-ceiling",
+        "host dispatch",
+        known(c.host_dispatch_ns, NS, c.host_dispatch_basis, c.host_dispatch_bound),
+        f" a step, {c.host_dispatch_source}",
+        term="host-dispatch",
     )
-    yield fact(
-        "bandwidth ceiling",
-        bandwidth or Quantity(None, TOKENS_PER_S, reason=_no_bandwidth(c)),
-        term="bandwidth-ceiling",
-    )
+    if bandwidth is None:
+        yield fact("bandwidth ceiling", _no_bandwidth(c), term="bandwidth-ceiling")
     source = f" ({c.weight_bytes_source})" if c.weight_bytes_source else ""
     yield fact("weights", known(c.weight_bytes, BYTES), f" a step{source}", term="weight-bytes")
     cache = known(c.kv_bytes, BYTES)
@@ -168,10 +164,10 @@ def what_would_help(result: AnalysisResult, context: Context) -> Iterator[Block]
         return
     yield table(
         f"{context.prefix}what-if",
-        "modelled",
+        "what if (modelled)",
         result.what_if,
         [
-            words("change", lambda item: item.title, "what-if"),
+            words("", lambda item: item.title, "what-if"),
             figures("step", NS, lambda item: item.step_ns, PREDICTED, "period"),
             figures("rate", TOKENS_PER_S, lambda item: item.tokens_per_s, PREDICTED),
             figures("against now", TIMES, lambda item: item.times_now, PREDICTED),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gaptrace.document.answers import each
 from gaptrace.document.blocks import Block, Facts, Note, Sentence, Table, Text
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import (
@@ -18,6 +19,7 @@ from gaptrace.document.tables import (
     table,
     words,
 )
+from gaptrace.knowledge.engines import part_titles
 from gaptrace.quantity import COUNT, NS, SHARE, TRACED
 from gaptrace.results.analysis import AnalysisResult, FunctionRow
 
@@ -29,12 +31,12 @@ NO_STACKS = (
 
 def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """CPU ops by their own host time per token."""
-    host = result.host
+    host, one = result.host, each(result)
     if not host.ops:
         return
     yield Sentence(
         (
-            *given(known(host.op_calls, COUNT), " op calls per token take "),
+            *given(known(host.op_calls, COUNT), f" op calls per {one} take "),
             *given(
                 duration(host.op_ns, TRACED),
                 " of ",
@@ -53,11 +55,11 @@ def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
         host.ops,
         [
             words("op", lambda o: name(o.name)),
-            figures("calls per token", COUNT, lambda o: o.calls),
-            figures("own time per token", NS, lambda o: o.self_ns, TRACED, "dispatch"),
+            figures(f"calls per {one}", COUNT, lambda o: o.calls),
+            figures(f"own time per {one}", NS, lambda o: o.self_ns, TRACED, "dispatch"),
             figures("share", SHARE, lambda o: o.share, TRACED),
             figures("per call", NS, lambda o: o.ns_per_call, TRACED),
-            figures("launches per token", COUNT, lambda o: o.launches, term="launches-per-token"),
+            figures(f"launches per {one}", COUNT, lambda o: o.launches, term="launches-per-token"),
         ],
     )
 
@@ -79,22 +81,46 @@ def host_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
         ("modules", "modules and regions", host.modules),
     ):
         if rows:
-            yield _functions(f"{context.prefix}{anchor}", title, rows)
+            yield _functions(f"{context.prefix}{anchor}", title, rows, each(result))
     if facts and not host.python:
         yield Note((NO_STACKS,))
 
 
-def _functions(anchor: str, title: str, rows: tuple[FunctionRow, ...]) -> Table:
+def _functions(anchor: str, title: str, rows: tuple[FunctionRow, ...], one: str) -> Table:
     return table(
         anchor,
         title,
         rows,
         [
             words("name", lambda row: name(row.name)),
-            figures("own time per token", NS, lambda row: row.self_ns, TRACED),
+            figures(f"own time per {one}", NS, lambda row: row.self_ns, TRACED),
             figures("share", SHARE, lambda row: row.share, TRACED),
         ],
     )
+
+
+def engine_parts(result: AnalysisResult, context: Context) -> Iterator[Block]:
+    """Host time of a step by what the engine does, and the GPU's idle time between steps."""
+    found = result.host_parts
+    if found is None:
+        return
+    if found.parts:
+        titles = part_titles()
+        yield table(
+            f"{context.prefix}engine-parts",
+            f"host time of one step, from {found.source}",
+            found.parts,
+            [
+                words("part", lambda p: titles[p.part], "host-time"),
+                figures("median", NS, lambda p: p.median_ns, TRACED, "median"),
+                figures("of all steps", NS, lambda p: p.total_ns, TRACED),
+            ],
+            shown=len(found.parts),
+        )
+    between = duration(found.idle_between_steps_ns, TRACED)
+    facts = facts_of(fact("GPU idle between steps", between, " a step, as profiled", term="idle"))
+    if facts:
+        yield Facts(facts)
 
 
 def compilation(result: AnalysisResult, context: Context) -> Iterator[Block]:

@@ -137,7 +137,7 @@ def findings(result: RunResult, context: Context) -> Iterator[Block]:
     if largest:
         yield table(
             f"{context.prefix}largest-findings",
-            "largest finding of each mode",
+            "largest finding",
             largest,
             [
                 words("mode", lambda f: Text(f[0], key=f[0]), "mode", "mode"),
@@ -146,7 +146,7 @@ def findings(result: RunResult, context: Context) -> Iterator[Block]:
                 figures(
                     "up to, per token",
                     q.NS,
-                    lambda f: gain(f[1].ceiling_ns_per_token),
+                    lambda f: gain(f[1]) if f[1].ceiling_ns_per_token > 0 else None,
                     term="finding-ceiling",
                 ),
             ],

@@ -153,9 +153,8 @@ class View:
     @cached_property
     def words(self) -> Mapping[str, str]:
         """What the steps are, and what figures are per: only decode steps have tokens."""
-        training = any(reason.id == "training" for reason in self.analysis.quality.reasons)
-        kind = "training" if training else "decode"
-        return {"kind": kind, "unit": "token" if kind == "decode" else "step"}
+        head = self.analysis.headline
+        return {"kind": head.kind, "unit": "token" if head.has_tokens else "step"}
 
     def recorded(self, *path: str) -> list[Mapping[str, Any]]:
         """The entries of a list in the run's manifest, empty where the recorder has none."""
