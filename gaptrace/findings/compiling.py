@@ -41,7 +41,8 @@ def compile_work(view: View) -> Iterator[Claim]:
     nothing: it is about which steps to record.
     """
     steps = view.steps
-    complete = np.array([phase == "decode" for phase in steps.phase], np.bool_) & steps.has_ops
+    complete = np.array([phase == steps.kind.kind for phase in steps.phase], np.bool_)
+    complete &= steps.has_ops
     if complete[:-1].any():
         complete[-1] = False
     dirty = complete & steps.compiles
