@@ -11,10 +11,11 @@ from gaptrace.findings.evidence import host_evidence
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.wording import quantity
 from gaptrace.knowledge import runtime_calls
+from gaptrace.measure.amount import Amount
 from gaptrace.measure.attribution import outermost_rows
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.links import names_where, rows_named
-from gaptrace.measure.view import NEVER, Amount, Bools, Needs, View
+from gaptrace.measure.view import NEVER, Bools, Needs, View
 from gaptrace.quantity import COUNT, NS, UNPROFILED
 from gaptrace.trace import Cat, Ints
 
