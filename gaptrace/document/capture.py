@@ -131,7 +131,7 @@ def capture_blocks(capture: Capture, prefix: str = "") -> Iterator[Block]:
     )
     if capture.tried:
         yield Note((capture.tried,))
-    yield from _captured(capture)
+    yield from _captured(capture, prefix)
     if capture.blockers:
         yield _blockers(capture.blockers, f"{prefix}blockers")
         places = [(it, place) for it in capture.blockers for place in it.places[:PLACES_SHOWN]]
@@ -145,7 +145,7 @@ def capture_blocks(capture: Capture, prefix: str = "") -> Iterator[Block]:
         yield Note((f"not known: {text}",))
 
 
-def _captured(capture: Capture) -> Iterator[Block]:
+def _captured(capture: Capture, prefix: str) -> Iterator[Block]:
     step = _ranged(capture.predicted_step_ns, capture.range_ns, q.NS)
     parts = capture.parts_ns
     if step is not None:
@@ -169,7 +169,7 @@ def _captured(capture: Capture) -> Iterator[Block]:
         )
         if capture.gaps_by_pair:
             yield t.table(
-                "gaps-by-pair",
+                f"{prefix}gaps-by-pair",
                 "gaps between nodes by kind of pair",
                 capture.gaps_by_pair,
                 [
