@@ -35,7 +35,8 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
         if damage:
             return (f"No GPU work is left in what could be read of this file: {damage}.",)
         return ("No GPU work was recorded, so there is nothing to measure.",)
-    if head.step_ns is None or result.steps.rule in (None, "whole trace"):
+    gone = result.steps.rule in (None, "whole trace") or result.quality.withholds("steps", "period")
+    if head.step_ns is None or gone:
         return _whole(result)
     parts: list[Inline] = [f"{_subject(result)}: "]
     speed = rate(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,11 +20,10 @@ from gaptrace.document.blocks import (
     Table,
     Text,
 )
-from gaptrace.document.privacy import redacted
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import duration, figures, given, known, name, table, words
 from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Number, Quantity
-from gaptrace.results.analysis import AnalysisResult, PerToken, Phase, Piecewise
+from gaptrace.results.analysis import AnalysisResult, GapRow, PerToken, Phase, Piecewise
 from gaptrace.vocabulary import (
     BUSY,
     CAUSES,
@@ -268,36 +267,33 @@ def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
         # Pictures ask the trace, and need what reads it.
         from gaptrace.document.pictures import steps_chart
 
-        chart = steps_chart(analysis, context.prefix)
-        yield from () if chart is None else (chart,)
+        yield from steps_chart(analysis, context)
 
 
 def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """One step drawn true to scale with its gaps; without a trace the longest gaps alone."""
+    twin = _gaps(result, f"{context.prefix}gaps")
     analysis = context.analysis_of(result)
-    drawn: Block | None = None
     if analysis is not None:
-        from gaptrace.document import pictures
-        from gaptrace.timeline.views import Budget
+        from gaptrace.document.pictures import timeline as drawn
 
-        origin = result.source.provenance
-        drawn = pictures.timeline(
-            analysis,
-            Budget().shared(len(context.analyses)),
-            findings=result.findings,
-            prefix=context.prefix,
-            say=redacted if origin is not None and origin.redacted else str,
-        )
-    found = drawn or _gaps(result, f"{context.prefix}gaps")
-    yield from () if found is None else (found,)
+        yield from drawn(analysis, result, context, twin)
+    elif twin is not None:
+        yield twin
 
 
 def _gaps(result: AnalysisResult, anchor: str) -> Table | None:
     gaps = result.longest_gaps
     if not gaps:
         return None
-    why = result.quality.why("causes")
-    counted = any(gap.step is not None for gap in gaps)
+    notes = ["of the counted steps"] if any(gap.step is not None for gap in gaps) else []
+    return gap_table(gaps, anchor, result.quality.why("causes"), notes)
+
+
+def gap_table(
+    gaps: Sequence[GapRow], anchor: str, why: str = "", notes: Sequence[str] = ()
+) -> Table:
+    """Gaps with their largest cause and both neighbours. why: causes are withheld, if they are."""
     return table(
         anchor,
         "longest gaps",
@@ -310,10 +306,7 @@ def _gaps(result: AnalysisResult, anchor: str) -> Table | None:
             words("after", lambda g: name(g.before)),
             words("before", lambda g: name(g.after)),
         ],
-        notes=[
-            *(["of the counted steps"] if counted else []),
-            *([f"causes are withheld: {why}"] if why else []),
-        ],
+        notes=[*notes, *([f"causes are withheld: {why}"] if why else [])],
         key=lambda g: f"gap:{g.gap}",
     )
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.hosttime import HOST_CLASSES
+from gaptrace.measure.kind import INFERENCE
 from gaptrace.measure.labels import DECODE
 from gaptrace.measure.populations import mixed_rate
 from gaptrace.measure.quality import Quality
@@ -119,7 +120,7 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
     if steps is None or not len(steps) or quality.withholds("steps"):
         empty = dict.fromkeys(STEP_METRICS, ABSENT)
         return Headline(
-            kind=DECODE if steps is None else steps.kind.kind,
+            kind=INFERENCE if steps is None else steps.kind.kind,
             count=0 if steps is None else _count(steps),
             steps=empty,
             per_token=dict(empty),

@@ -110,7 +110,7 @@ def kernel_table(
     links = device.links
     counted = steps.counted
     inside = (steps.op_step >= 0) & counted[np.maximum(steps.op_step, 0)] if len(steps) else None
-    tokens = int(steps.tokens[counted].sum()) if len(steps) else 0
+    tokens = steps.tokens[counted].sum().item() if len(steps) else 0
     if inside is None or not inside.any() or tokens == 0:
         return KernelTable((), dict.fromkeys(OP_CLASSES, 0.0), 0.0, tokens)
     origin = origins(trace, links, threads)
@@ -205,12 +205,13 @@ def _by_op(
     replay, none = len(trace.names), len(trace.names) + 1
     code = np.where(op >= 0, trace.name[op], np.where(links.replayed[index], replay, none))
     dur = (links.end - links.start)[index]
-    count = np.bincount(code, minlength=none + 1)
-    total = np.bincount(code, weights=dur, minlength=none + 1)
+    count = np.bincount(code, minlength=none + 1).tolist()
+    total = np.bincount(code, weights=dur, minlength=none + 1).tolist()
+    whole = max(int(dur.sum()), 1)
     names = (*trace.names, "graph replay", "no op")
     rows = [
-        LaunchingOp(names[c], count[c] / tokens, total[c] / tokens, total[c] / max(dur.sum(), 1))
-        for c in np.flatnonzero(count)
+        LaunchingOp(names[c], count[c] / tokens, total[c] / tokens, total[c] / whole)
+        for c in np.flatnonzero(count).tolist()
     ]
     return tuple(sorted(rows, key=lambda row: (-row.total_ns_per_token, row.name)))
 

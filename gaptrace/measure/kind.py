@@ -41,6 +41,7 @@ _DECODE_KERNEL = re.compile(
 _ATTENTION = re.compile(r"aten::_?scaled_dot_product\w*attention\w*$")
 _FROM_HOST = re.compile(r"HtoD|(?:Pageable|Pinned|Host) -> Device|HostToDevice", re.IGNORECASE)
 _TO_HOST = re.compile(r"DtoH|Device -> (?:Pageable|Pinned|Host)|DeviceToHost", re.IGNORECASE)
+_CONVOLUTION = re.compile(r"aten::(?:conv[23]d|(?:cudnn|miopen|mkldnn)_convolution|_convolution)")
 _MOSTLY = 0.9
 # Without attention shapes: matrix products of at most so many rows read one token per sequence of
 # a small batch, of more than so many read whole sequences.
@@ -78,6 +79,9 @@ def kind_of(
     """
     labels = [label.phase for label in marks.label]
     kind, why = _decided(trace, links, marks, windows, op_step, labels)
+    if kind != DECODE:
+        # A word that the ops do not bear out.
+        labels = [None if label == DECODE else label for label in labels]
     phase = [label or kind for label in labels]
     if kind == DECODE and all(label is None for label in labels):
         for step in _prefills(trace, links, marks, windows, op_step, busy_ns):
@@ -105,7 +109,7 @@ def _decided(
         return INFERENCE, "nothing shows that a token is made"
     steps = [i for i in range(len(marks)) if labels[i] in (None, DECODE)]
     length = _query_length(trace, windows, steps)
-    if marks.word and length != "many":
+    if marks.word and length != "many" and not _convolves(trace):
         return DECODE, "the marks' own word says so"
     heads = _share(marks, windows, steps, marks.sequence.head)
     picks = _share(marks, windows, steps, marks.sequence.pick | marks.sequence.weak_pick)
@@ -135,6 +139,12 @@ def _trains(trace: Trace, links: Links) -> str:
     kernels = trace.name[links.row[links.cat == Cat.KERNEL]]
     found = names_where(trace, kernels, _BACKWARD_KERNEL.search).any()
     return "kernels of a backward pass run" if found else ""
+
+
+def _convolves(trace: Trace) -> bool:
+    """Whether images are worked on: models of text convolve along the sequence at most."""
+    ops = (trace.names[int(code)] for code in trace.names_of(Cat.CPU_OP))
+    return any(_CONVOLUTION.match(name) for name in ops)
 
 
 def _share(

@@ -35,7 +35,9 @@ LIBRARY_MARK = re.compile(
 )
 # Words by which people call a mark what it is.
 DECODE_WORD = re.compile(
-    r"(?<![a-z])(?:decode|decoding|generate|generation|(?:next_?)?token|new_token)s?(?![a-z])",
+    r"(?<![a-z])(?:decode|decoding|generate|generation|(?:next_?|new_?)?token)s?"
+    r"(?:[ _\-./]?(?:step|token|next|new|one|iter|iteration|loop|forward|batch|phase|graph|replay"
+    r"|model|run|pass|fn))*(?![ _\-./]?[a-z])",
     re.IGNORECASE,
 )
 PREFILL_WORD = re.compile(

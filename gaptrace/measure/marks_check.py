@@ -56,39 +56,52 @@ def check_marks(
     if repeats is None or start.size == 0 or not countable.any():
         return Checked(Check())
     what = "token" if repeats.tokens else "repetition of the launch sequence"
-    begins = seq.start[repeats.first]
-    within = (begins >= start[0]) & (begins <= end.max())
-    begins, alike = begins[within], repeats.alike[within]
-    if begins.size == 0:
+    begins, alike = seq.start[repeats.first], repeats.alike
+    # The sampler of the last step may follow its mark.
+    after = end.max() + (int(np.median(np.diff(start))) if start.size > 1 else 0)
+    # The repetition within which the first mark begins is counted for marks that only make a part.
+    first = max(int(np.searchsorted(begins, start[0], side="right")) - 1, 0)
+    around = np.arange(begins.size) >= first
+    around &= begins <= after
+    within = around & (begins >= start[0])
+    if not within.any():
         return Checked(Check())
 
-    def changed(text: str, so: str) -> Checked:
+    def changed(text: str, so: str, chosen: Bools) -> Checked:
         if not may_change:
             return Checked(Check(f"{text}; the marks are kept as steps", agrees=False))
-        odd = tuple(np.flatnonzero(~alike).tolist())
-        return Checked(Check(f"{text}: {so}"), begins, odd)
+        odd = tuple(np.flatnonzero(~alike[chosen]).tolist())
+        return Checked(Check(f"{text}: {so}"), begins[chosen], odd)
 
-    mark_of = np.searchsorted(start, begins, side="right") - 1
+    mark_of = np.searchsorted(start, begins[within], side="right") - 1
     held = np.bincount(mark_of, minlength=start.size)[countable]
-    spread = np.searchsorted(begins, start[countable], side="right") - 1
-    shared = np.bincount(spread[spread >= 0], minlength=begins.size)
-    if (held == 1).mean() >= PLAIN_SHARE:
+    if _mostly(held == 1):
         return Checked(Check(f"each mark holds one {what}"))
     number, share = _commonest(held)
     if number >= 2 and share >= PLAIN_SHARE and repeats.tokens:
-        return changed(f"one mark holds {number} tokens", "steps are tokens")
+        inside = within & (begins <= end.max())
+        return changed(f"one mark holds {number} tokens", "steps are tokens", inside)
+    part_of = np.searchsorted(begins[around], start[countable], side="right") - 1
+    shared = np.bincount(part_of[part_of >= 0], minlength=int(around.sum()))
     number, share = _commonest(shared[:-1] if shared.size > 1 else shared)
     if number >= 2 and share >= PLAIN_SHARE:
-        return changed(f"{number} marks make one {what}", f"a step is a {what}")
+        return changed(f"{number} marks make one {what}", f"a step is a {what}", around)
+    if not may_change:
+        return Checked(Check())
     if not repeats.tokens:
         return Checked(Check())
     return Checked(
         Check(
-            f"the launch sequence shows {begins.size} tokens and there are {held.size} marks, "
-            "which do not match",
+            f"the launch sequence shows {int(within.sum())} tokens and there are {held.size} "
+            "marks, which do not match",
             agrees=False,
         )
     )
+
+
+def _mostly(right: Bools) -> bool:
+    """Whether nearly all are right; the first and the last may be cut off."""
+    return right.mean() >= PLAIN_SHARE or (right.size >= 4 and bool(right[1:-1].all()))
 
 
 def _commonest(values: Ints) -> tuple[int, float]:

@@ -112,7 +112,8 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
             text, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
         reasons.append(Reason("no_gpu_ops", text, REFUSED, count, STEP_FIGURES))
     else:
-        reasons += _of_unread(trace)
+        if not any(problem.id in UNLINKED for problem in trace.problems):
+            reasons += _of_unread(trace)
         reasons += _of_times(trace, device)
         reasons += _of_links(trace, device, steps)
     if device is not None and steps is not None:

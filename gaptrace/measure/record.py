@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -127,7 +128,7 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 def _per_token(head: Headline) -> r.PerToken:
     if not head.has_tokens:
-        unknown: dict[str, float | None] = dict.fromkeys(STEP_METRICS)
+        unknown: dict[str, Any] = dict.fromkeys(STEP_METRICS)
         return r.PerToken(
             **unknown,
             host_time_ns=dict.fromkeys(head.host_time_ns),

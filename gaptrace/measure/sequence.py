@@ -22,11 +22,8 @@ Bools = npt.NDArray[np.bool_]
 # The look-up of a token's embedding, by op (aten, vLLM and SGLang custom ops, names that Inductor
 # gives fused kernels) and by kernel (vendors' own). Position tables are looked up the same way.
 HEAD = re.compile(r"embedding(?!_?bag)(?!.*(?:rotary|backward|dense))|embed_tokens", re.IGNORECASE)
-HEAD_KERNEL = re.compile(
-    r"embedding(?!_?bag)(?!.*(?:rotary|backward|dense))|embed_tokens|indexSelect(?:Small|Large)Index"
-    r"|vectorized_gather_kernel",
-    re.IGNORECASE,
-)
+# Kernels of torch's look-up, which gathers for other ops too.
+HEAD_KERNEL = re.compile(r"indexSelect(?:Small|Large)Index|vectorized_gather_kernel")
 # The choice of the next token. Experts are chosen by top-k and sort too: those alone prove nothing.
 PICK = re.compile(
     r"argmax|multinomial|sampl(?:e|er|ing)(?!.*upsample)|exponential_|ArgMaxOps|gumbel",
@@ -114,7 +111,7 @@ def sequence(trace: Trace, links: Links) -> Sequence:
         kernels=kernels[in_time],
         op=inner[in_time],
         op_name=op_name[in_time],
-        head=((launched(HEAD_KERNEL) & ~has_op) | within(HEAD))[in_time],
+        head=(launched(HEAD) | (launched(HEAD_KERNEL) & ~has_op) | within(HEAD))[in_time],
         pick=((launched(PICK) | within(PICK)) & ~copies)[in_time],
         weak_pick=((launched(WEAK_PICK) | within(WEAK_PICK)) & ~copies)[in_time],
         copy=copies[in_time],

@@ -67,8 +67,9 @@ def tokens_of_steps(
     if manifest is not None:
         return Tokens(_all(count, manifest), low, high, batch, MANIFEST)
     if bounded and accepted is not None:
-        tokens = np.where(batch > 0, batch, 1) * (1 + accepted)
-        return Tokens(np.asarray(tokens, np.float64), low, high, batch, ACCEPTED)
+        tokens: npt.NDArray[np.float64] = np.full(count, 1 + accepted, np.float64)
+        tokens *= np.where(batch > 0, batch, 1)
+        return Tokens(tokens, low, high, batch, ACCEPTED)
     if bounded:
         return Tokens(ones, low, high, batch, BOUNDS)
     if any(low[i] for i in decode):

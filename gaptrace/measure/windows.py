@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
-from gaptrace.measure.labels import IDLE, MIXED, PREFILL
+from gaptrace.measure.labels import DECODE, IDLE, MIXED, PREFILL
 from gaptrace.measure.links import rows_named
 from gaptrace.measure.marks import Marks
 from gaptrace.trace import Cat, Ints, Trace
@@ -53,7 +53,7 @@ def closed_early(
         for step in np.flatnonzero(np.diff(numbers) != 1).tolist():
             reason[step] = NOT_RECORDED
     known = np.flatnonzero((first_call >= 0) & (last_op >= 0))
-    if known.size < 3:
+    if known.size < 3 or DECODE not in phase:
         return tuple(reason)
     due = (last_op - first_call)[known]
     gap = first_call[known][1:] - last_op[known][:-1]

@@ -77,6 +77,6 @@ def _document(reports: Sequence[Report], detail: Detail, *, redact: bool) -> Doc
             folder = getattr(result, "path", "")
             analyses = {shown_path(path, folder): own for path, own in analyses.items()}
             result = redacted(result)
-        context = Context(detail, analyses, prefix)
+        context = Context(detail, analyses, prefix, say=redacted if redact else str)
         documents.append(document(result, context))
     return documents[0] if len(documents) == 1 else several(documents, detail)

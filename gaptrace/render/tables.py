@@ -19,10 +19,14 @@ class Heading:
     numeric: bool
 
     @property
+    def short(self) -> str:
+        """`step, ms`."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    @property
     def words(self) -> str:
         """`step, ms (unprofiled)`."""
-        text = f"{self.label}, {self.unit}" if self.unit else self.label
-        return f"{text} ({basis_words(self.basis)})" if self.basis else text
+        return f"{self.short} ({basis_words(self.basis)})" if self.basis else self.short
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,12 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
     units: tuple[str, ...]
     hidden: int
+
+    @property
+    def basis(self) -> str:
+        """The basis that all of several columns share, so that it can be said once; else empty."""
+        bases = [heading.basis for heading in self.headings if heading.basis]
+        return bases[0] if len(bases) > 1 and len(set(bases)) == 1 else ""
 
 
 _BASES = {

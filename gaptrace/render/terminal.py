@@ -47,12 +47,13 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _VERDICT_COLORS = {"ok": "green", "better": "green", "limited": "yellow"}
 LOOKS: Mapping[str, Mapping[str, Word]] = {
     "cause": {**CAUSES, "busy": BUSY, "idle": IDLE},
-    "host": HOST_CLASSES,
+    "host": {**HOST_CLASSES, "busy": BUSY, "idle": IDLE},
     "class": {**OP_CLASSES, **CAUSES, "busy": BUSY, "idle": IDLE},
     "mode": MODES,
 }
 _LONGEST_NAME = 40
 _LONGEST_CELL = 60
+_SHORTEST = 12
 
 
 class Ink:
@@ -208,9 +209,12 @@ def table(block: Table, ink: Ink) -> str:
 
 
 def _grid(block: Table, text: TextTable, ink: Ink) -> list[str]:
-    header = [heading.words for heading in text.headings]
-    if block.title and header:
-        header[0] = f"{block.title} · {header[0]}" if header[0] else block.title
+    shared = text.basis
+    header = [heading.short if shared else heading.words for heading in text.headings]
+    said = f" ({basis_words(shared)})" if shared else ""
+    title = f"{block.title}{said}".strip()
+    if title and not header[0] and not said:
+        header[0], title = title, ""
     rows = []
     for row, cells, unit in zip(block.rows, text.rows, text.units, strict=False):
         shown = [
@@ -225,8 +229,8 @@ def _grid(block: Table, text: TextTable, ink: Ink) -> list[str]:
     # Headings that would make a wide table wider than the page go on two lines.
     lines = [_line(line, widths, numeric) for line in (header, *rows)]
     if max(visible(line) for line in lines) > ink.width:
-        lines = _narrow(block, header, rows, numeric, ink)
-    return [line if i else ink.faint(line) for i, line in enumerate(lines)]
+        lines = _narrow(header, rows, numeric, ink)
+    return [*([title] if title else []), ink.faint(lines[0]), *lines[1:]]
 
 
 def _is_name(cell: object) -> bool:
@@ -242,7 +246,6 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) 
 
 
 def _narrow(
-    block: Table,
     header: list[str],
     rows: list[list[str]],
     numeric: Sequence[bool],
@@ -253,9 +256,10 @@ def _narrow(
     longest_word = [max((len(w) for w in text.split()), default=0) for text in header]
     widths = [max(a, b) for a, b in zip(own, longest_word, strict=True)]
     over = sum(widths) + 2 * (len(widths) - 1) - ink.width
+    # The first column says what a row is about: it gives way last.
     words = sorted((i for i, right in enumerate(numeric) if not right), key=lambda i: -widths[i])
-    for i in words:
-        cut = min(over, max(widths[i] - 10, 0))
+    for i in sorted(words, key=lambda i: i == 0):
+        cut = min(over, max(widths[i] - _SHORTEST, 0))
         if cut > 0:
             widths[i] -= cut
             over -= cut
@@ -263,10 +267,16 @@ def _narrow(
     high = max(map(len, split))
     heads = [[""] * (high - len(lines)) + lines for lines in split]
     top = [[heads[i][level] for i in range(len(header))] for level in range(high)]
-    body = [
-        [units.middle_elided(cell, w) for cell, w in zip(row, widths, strict=True)] for row in rows
-    ]
+    body = [line for row in rows for line in _folded(row, widths)]
     return [_line(line, widths, numeric) for line in (*top, *body)]
+
+
+def _folded(row: list[str], widths: list[int]) -> list[list[str]]:
+    """A row whose first cell goes on several lines where it is cut; others lose their middle."""
+    first = textwrap.wrap(row[0], widths[0], break_on_hyphens=True) or [""]
+    rest = [units.middle_elided(cell, w) for cell, w in zip(row[1:], widths[1:], strict=True)]
+    blank = [""] * len(rest)
+    return [[text, *(blank if i else rest)] for i, text in enumerate(first)]
 
 
 def bars(block: Bars, ink: Ink) -> str:
@@ -381,6 +391,10 @@ def _finding(item: FindingItem, ink: Ink, indent: str) -> list[str]:
     lines = [f"{indent}{ink.strong(item.id)}  {item.title}{gain}"]
     if item.text:
         lines.append(wrapped(item.text, ink, indent + "       "))
+    if item.evidence is not None and item.evidence.rows:
+        narrow = Ink(Style(color=ink.color, width=ink.width - len(indent) - 7))
+        drawn = table(item.evidence, narrow)
+        lines.append(textwrap.indent(drawn, indent + "       "))
     for part in item.parts:
         lines += _finding(part, ink, indent + "  ")
     return lines

@@ -201,12 +201,12 @@ def test_the_table_beside_the_bars_has_their_numbers() -> None:
 def test_a_row_of_the_step_states_its_unit_and_basis() -> None:
     result = unprofiled(sample("eager"), 2_000_000, 1_000_000, 900_000)
     found = table(result, "step")
-    rows = {(row.key, row.basis): row for row in found.rows}
+    rows: dict[tuple[str, str], Any] = {(row.key, row.basis): row for row in found.rows}
     assert rows["period_ns", UNPROFILED].cells[1].value == 2_000_000
     assert rows["period_ns", TRACED].cells[1].value == sample().steps.median.period_ns
     assert text(rows["host_dispatch_ns", UNPROFILED].cells[1]) == "≤ 900 µs"
     assert len(found.columns) == 4
-    for row in found.rows:
+    for row in rows.values():
         for cell in row.cells[1:]:
             assert cell is None or (cell.unit, cell.basis) == (row.unit, row.basis)
 

@@ -1,4 +1,4 @@
-"""A toy section reaches every format by one builder; a toy format draws every section by one file."""
+"""A toy section reaches every format by one builder; a toy format draws every section."""
 
 from __future__ import annotations
 

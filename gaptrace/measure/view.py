@@ -18,7 +18,7 @@ are left at most the unprofiled idle less that between nodes (`View.host_limit`)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
-from gaptrace.findings.quantity import Amount, Quantity
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.attribution import op_around, outermost_rows
 from gaptrace.measure.frames import gap_steps
@@ -35,6 +34,15 @@ from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.links import names_where, rows_named
 from gaptrace.measure.marks import COMPILED_REGION
 from gaptrace.measure.stats import spread
+from gaptrace.quantity import (
+    ABOUT,
+    AT_MOST,
+    EXACT,
+    NS,
+    TRACED,
+    UNPROFILED,
+    Quantity,
+)
 from gaptrace.trace import Cat, Codes, Ints
 
 if TYPE_CHECKING:
@@ -72,6 +80,29 @@ class Needs(IntEnum):
     CAUSES = 2
 
 
+@dataclass(frozen=True)
+class Amount:
+    """Nanoseconds per token over the usable steps, and in how many of them there were any.
+
+    typical: whether `ns` is the median of the steps; else it is the mean over all of them, as
+    fewer than half have any. traced: of idle time that could go, what it is as profiled; `ns` is
+    then what is left of it without a profiler.
+    """
+
+    ns: float
+    steps: int
+    of: int
+    typical: bool
+    traced: float | None = None
+
+    @property
+    def quantity(self) -> Quantity:
+        """The amount as a quantity; what could be won is an upper bound."""
+        if self.traced is None:
+            return Quantity(self.ns, NS, TRACED, EXACT if self.typical else ABOUT)
+        return Quantity(self.ns, NS, UNPROFILED if self.ns < self.traced else TRACED, AT_MOST)
+
+
 class Calls(NamedTuple):
     """Host calls of one kind in the usable steps: event row, step, start and own time in ns."""
 
@@ -84,8 +115,10 @@ class Calls(NamedTuple):
 class View:
     """What rules ask of an analysis. What needs steps may be used only where there are some."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysis, captured: Quantity | None = None) -> None:
+        """`captured`: a token's time if the step were captured, where it was predicted."""
         self.analysis = analysis
+        self.captured = captured
         self.trace: Trace = analysis.trace
 
     @cached_property
@@ -120,9 +153,8 @@ class View:
     @cached_property
     def words(self) -> Mapping[str, str]:
         """What the steps are, and what figures are per: only decode steps have tokens."""
-        training = any(reason.id == "training" for reason in self.analysis.quality.reasons)
-        kind = "training" if training else "decode"
-        return {"kind": kind, "unit": "token" if kind == "decode" else "step"}
+        head = self.analysis.headline
+        return {"kind": head.kind, "unit": "token" if head.has_tokens else "step"}
 
     def recorded(self, *path: str) -> list[Mapping[str, Any]]:
         """The entries of a list in the run's manifest, empty where the recorder has none."""
@@ -140,7 +172,7 @@ class View:
 
     def per_token(self, total: float, unit: str) -> Quantity:
         """What the usable steps have in all, per token; a mean."""
-        return Quantity(float(total) / self.tokens, f"{unit}/token")
+        return Quantity(float(total) / self.tokens, unit, TRACED)
 
     @property
     def period(self) -> float | None:
