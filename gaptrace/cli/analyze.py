@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @gate_options
 @click.option("--strict", is_flag=True, help="Exit with 2 unless every trace is ok.")
 def analyze(paths: tuple[str, ...], **values: Any) -> int:
-    """Say where a token's time goes, and whether the trace can be trusted.
+    """Show where a token's time goes, and whether the trace can be trusted.
 
     PATH is a torch.profiler trace (.json, .json.gz), a run folder of `gaptrace collect`, or - for
     standard input; a sweep (one run folder for each batch size or length) becomes one table. One

@@ -28,7 +28,7 @@ def output_options(command: F) -> F:
     for option in reversed(
         (
             click.option("--json", "json_", is_flag=True, help="Print the versioned JSON object."),
-            click.option("--full", is_flag=True, help="Print all there is to say, not one screen."),
+            click.option("--full", is_flag=True, help="Print everything, not just one screen."),
             click.option(
                 "-o",
                 "out",

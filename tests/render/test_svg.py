@@ -166,7 +166,7 @@ def test_a_bridge_joins_up_and_stays_between_zero_and_the_longer_step() -> None:
     assert ends[0] == (0, 80)
     assert min(x for x, _ in ends) >= 0
     assert max(x + w for x, w in ends) <= 80
-    assert boxes[1:4] == [(32, 48), (32, 24), (16, 40)] + []
+    assert boxes[1:4] == [(32, 48), (32, 24), (16, 40)]
     assert text.index("−6.00 µs") < text.index("+3.00 µs") < text.index("−5.00 µs")
     assert text.count('class="hatch"') == 1
     assert 'class="zero"' in text
