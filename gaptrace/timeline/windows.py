@@ -346,13 +346,7 @@ def _states(scope: Scope, lane: int, start_ns: int, end_ns: int) -> Blocks:
 
 
 def _nested(
-    trace: Trace,
-    rows: Ints,
-    start_ns: int,
-    limit: int,
-    what: str,
-    names: Names,
-    notes: list[str],
+    trace: Trace, rows: Ints, start_ns: int, limit: int, what: str, names: Names, notes: list[str]
 ) -> Blocks:
     """Events in time order with how deep each lies in others; the shortest give way."""
     start = trace.start[rows]
