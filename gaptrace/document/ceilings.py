@@ -76,7 +76,7 @@ def _limited_by(c: Ceilings) -> tuple[Inline, ...]:
         *busy,
         *given(
             "; ",
-            Text("crossover", term="hand-over"),
+            Text("crossover", term="crossover"),
             " at ",
             known(c.handover_bits_per_weight, BITS),
             " per weight",

@@ -26,11 +26,12 @@ from gaptrace.document.sections import Context
 from gaptrace.measure.gaps import CAUSES as CAUSE_ORDER
 from gaptrace.measure.steps import Steps
 from gaptrace.quantity import NS, TRACED, Quantity
+from gaptrace.results.analysis import AnalysisResult
 from gaptrace.timeline.views import Budget, Pick, Place, picks, step_views, step_window, views
 from gaptrace.vocabulary import BUSY, CAUSES, STEP_METRICS
 
 if TYPE_CHECKING:
-    from gaptrace.analysis import Analysis
+    from gaptrace.measure.result import Analysis
 
 STRIP_STEPS = 120
 _STEP_COLUMNS = ("period_ns", "busy_ns", "idle_ns", "host_dispatch_ns", "kernels", "launches")
@@ -132,20 +133,22 @@ def _step_row(steps: Steps, i: int) -> Row:
     return Row(tuple(cells), weak=bool(steps.excluded[i]), key=f"step:{i}")
 
 
-def timeline(analysis: Analysis, context: Context, twin: Table | None) -> Iterator[Block]:
+def timeline(
+    analysis: Analysis, result: AnalysisResult, context: Context, twin: Table | None
+) -> Iterator[Block]:
     """The median step drawn out, others and the places of evidence beside it; `twin` in words.
 
     Analyses on one page share what it may spend on them. Nothing where no GPU work was recorded.
     """
     leads = [
         Place(f"row:{place.row}", place.start_ns, place.end_ns, f"{finding.id}'s evidence")
-        for finding in analysis.result.findings
+        for finding in result.findings
         for place in finding.evidence
         if place.row is not None
     ]
     leads += [
         Place(f"gap:{gap.gap}", gap.start_ns, gap.start_ns + gap.dur_ns, f"gap {gap.gap}")
-        for gap in analysis.result.longest_gaps
+        for gap in result.longest_gaps
     ]
     budget = Budget().shared(len(context.analyses))
     found = views(analysis, budget, leads, say=context.say)
@@ -163,9 +166,10 @@ def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -
     """
     windows = [step_window(analysis, step) for _, analysis, step in sides]
     longest = max((end - start for start, end in windows), default=0)
+    budget = Budget().shared(max(len(sides), len(context.analyses)))
     for word, analysis, step in sides:
         found = step_views(
-            analysis, Pick(word, step), longest, Budget().shared(len(sides)), say=context.say,
+            analysis, Pick(word, step), longest, budget, say=context.say,
             brush=f"{context.prefix}pair",
         )  # fmt: skip
         yield Timeline(f"{context.prefix}{word}", found.shown[0].stretch.title, found)

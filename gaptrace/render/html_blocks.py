@@ -36,7 +36,7 @@ from gaptrace.render.drawing.charts import draw_chart
 from gaptrace.render.drawing.lanes import draw_lanes, small_multiples
 from gaptrace.render.drawing.looks import word
 from gaptrace.render.drawing.picture import Picture, basis_note, swatch
-from gaptrace.render.elements import Element, Node, element, percent, prose
+from gaptrace.render.elements import Child, Element, Node, element, percent, prose
 from gaptrace.render.tables import basis_words, row_label, text_table
 from gaptrace.timeline.views import Views
 from gaptrace.vocabulary import VERDICT_SIGNS, VERDICTS
@@ -527,3 +527,52 @@ def draw(block: Block, page: Page) -> Element:
 def drawn(blocks: Sequence[Block], page: Page) -> list[Any]:
     """Blocks one after another."""
     return [draw(block, page) for block in blocks]
+
+
+# ---------------------------------------------------------------- definitions and keys
+
+
+def definitions(items: Sequence[Entry]) -> Element:
+    """Entries of the glossary, each with what else to look up among them."""
+    known = {item.id: item for item in items}
+    return element("dl", [_definition(item, known) for item in items], class_="glossary")
+
+
+def _definition(item: Entry, known: Mapping[str, Entry]) -> Element:
+    see: list[Node] = []
+    for other in (known[id_] for id_ in item.see if id_ in known):
+        see += [", " if see else " See ", element("a", other.title, href=f"#def-{other.id}")]
+    return element(
+        "div",
+        element("dt", item.title, id=f"def-{item.id}", tabindex="-1"),
+        element(
+            "dd",
+            element("b", item.answer),
+            f" {item.definition}",
+            element("span", f" Unit: {item.unit}.", class_="soft") if item.unit else None,
+            element("span", f" JSON: {', '.join(item.json)}.", class_="soft mono")
+            if item.json
+            else None,
+            element("span", see, ".", class_="soft") if see else None,
+        ),
+    )
+
+
+def keys_dialog(keys: Sequence[tuple[str, str]], *more: Child) -> Element:
+    """The keyboard map that `?` opens."""
+    rows = [
+        element(
+            "div",
+            element("dt", [(element("kbd", key), " ") for key in names.split()]),
+            element("dd", what),
+        )
+        for names, what in keys
+    ]
+    return element(
+        "dialog",
+        element("h2", "Keys"),
+        element("dl", rows, class_="facts"),
+        more,
+        id="keys",
+        aria_label="keyboard map",
+    )

@@ -15,8 +15,6 @@ from gaptrace.timeline.columns import Names, Stretch, as_data
 from gaptrace.timeline.scope import Scope
 from gaptrace.timeline.windows import Limits, stretch
 
-__all__ = ["Budget", "Pick", "Place", "View", "Views", "as_data", "picks", "step_window", "views"]
-
 # Room around a place whose step is not shown, in multiples of its length, and the limits of that.
 AROUND = 3
 MOST_ROOM_NS = 200_000
@@ -193,7 +191,7 @@ def views(
             view = step_view(scope, pick, names, coarser)
         add(view)
     if not chosen:
-        add(_whole(scope, names, budget.limits))
+        add(whole_view(scope, names, budget.limits))
     density = _size(chosen[0]) / chosen[0].stretch.span_ns
     for place in leads:
         if _holding(chosen, place.start_ns, place.end_ns) is not None:
@@ -258,7 +256,8 @@ def step_view(scope: Scope, pick: Pick, names: Names, limits: Limits | None = No
     return View(f"step{index}", item, index)
 
 
-def _whole(scope: Scope, names: Names, limits: Limits) -> View:
+def whole_view(scope: Scope, names: Names, limits: Limits) -> View:
+    """The recording from its first GPU op on, at most its first two seconds."""
     links = scope.device.links
     start = int(links.start.min())
     end = min(int(links.end.max()), start + LONGEST_NS)

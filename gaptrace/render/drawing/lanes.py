@@ -118,12 +118,17 @@ def draw_lanes(item: Stretch) -> Picture:
         (lanes, names, *_axis(item, sheet.y)),
         sheet.y + AXIS,
         item.said,
-        (*_cause_entries(item), *_class_entries(item)),
+        lane_entries(item),
         labels,
         GUTTER,
         role="group",
         notes=item.notes,
     )
+
+
+def lane_entries(item: Stretch) -> tuple[Entry, ...]:
+    """What a legend of the lanes says: causes and op classes that they show."""
+    return (*_cause_entries(item), *_class_entries(item))
 
 
 def _cause_entries(item: Stretch) -> Iterable[Entry]:
