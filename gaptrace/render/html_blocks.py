@@ -82,7 +82,7 @@ class Page:
 
     def link(self, term: str, label: str) -> Node:
         """A label as a link to what defines it; plain where the glossary lacks the term."""
-        if term not in glossary():
+        if not label or term not in glossary():
             return label
         self.terms.add(term)
         return element("a", label, href=f"#def-{term}", class_="def")
