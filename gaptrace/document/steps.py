@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from gaptrace.document.blocks import (
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import duration, figures, given, known, name, table, words
 from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Number, Quantity
-from gaptrace.results.analysis import AnalysisResult, PerToken, Phase, Piecewise
+from gaptrace.results.analysis import AnalysisResult, GapRow, PerToken, Phase, Piecewise
 from gaptrace.vocabulary import (
     BUSY,
     CAUSES,
@@ -277,7 +277,7 @@ def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
     if analysis is not None:
         from gaptrace.document.pictures import timeline as drawn
 
-        yield from drawn(analysis, context, twin)
+        yield from drawn(analysis, result, context, twin)
     elif twin is not None:
         yield twin
 
@@ -286,8 +286,14 @@ def _gaps(result: AnalysisResult, anchor: str) -> Table | None:
     gaps = result.longest_gaps
     if not gaps:
         return None
-    why = result.quality.why("causes")
-    counted = any(gap.step is not None for gap in gaps)
+    notes = ["of the counted steps"] if any(gap.step is not None for gap in gaps) else []
+    return gap_table(gaps, anchor, result.quality.why("causes"), notes)
+
+
+def gap_table(
+    gaps: Sequence[GapRow], anchor: str, why: str = "", notes: Sequence[str] = ()
+) -> Table:
+    """Gaps with their largest cause and both neighbours. why: causes are withheld, if they are."""
     return table(
         anchor,
         "longest gaps",
@@ -300,10 +306,7 @@ def _gaps(result: AnalysisResult, anchor: str) -> Table | None:
             words("after", lambda g: name(g.before)),
             words("before", lambda g: name(g.after)),
         ],
-        notes=[
-            *(["of the counted steps"] if counted else []),
-            *([f"causes are withheld: {why}"] if why else []),
-        ],
+        notes=[*notes, *([f"causes are withheld: {why}"] if why else [])],
         key=lambda g: f"gap:{g.gap}",
     )
 

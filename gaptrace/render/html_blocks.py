@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -35,7 +36,7 @@ from gaptrace.render.drawing.charts import draw_chart
 from gaptrace.render.drawing.lanes import draw_lanes, small_multiples
 from gaptrace.render.drawing.looks import word
 from gaptrace.render.drawing.picture import Picture, basis_note, swatch
-from gaptrace.render.elements import Element, Node, element, percent, prose
+from gaptrace.render.elements import Child, Element, Node, element, percent, prose
 from gaptrace.render.tables import basis_words, row_label, text_table
 from gaptrace.timeline.views import Views
 from gaptrace.vocabulary import VERDICT_SIGNS, VERDICTS
@@ -74,13 +75,17 @@ class Page:
         self.ids.add(id)
         return id
 
+    def free(self, id: str) -> str:  # noqa: A002
+        """`id`, or the first of `id-2`, `id-3` ... that nothing on the page has."""
+        tries = (f"{id}-{n}" if n > 1 else id for n in count(1))
+        return next(found for one in tries if (found := self.claim(one)))
+
     def link(self, term: str, label: str) -> Node:
         """A label as a link to what defines it; plain where the glossary lacks the term."""
-        item = glossary().get(term)
-        if item is None:
+        if term not in glossary():
             return label
         self.terms.add(term)
-        return element("a", label, href=f"#def-{term}", class_="def", title=item.answer)
+        return element("a", label, href=f"#def-{term}", class_="def")
 
 
 def glossary() -> Mapping[str, Entry]:
@@ -363,7 +368,6 @@ def _finding(item: FindingItem, largest: float, page: Page, *, opened: bool) -> 
             f"{item.confidence}; `gaptrace explain {item.id}` says more",
         ),
     ]
-    inner = replace(page, level=page.level + 1)
     body = element(
         "div",
         element("p", prose(item.text)),
@@ -376,7 +380,7 @@ def _finding(item: FindingItem, largest: float, page: Page, *, opened: bool) -> 
             ],
             class_="facts",
         ),
-        table(item.evidence, inner) if item.evidence is not None else None,
+        table(item.evidence, page) if item.evidence is not None else None,
         _finding_list(item.parts, largest, page, first_open=False) if item.parts else None,
         class_="body",
     )
@@ -455,7 +459,7 @@ def chart(block: Chart, page: Page) -> Element:
 
 def _strip(block: Chart, pictures: Sequence[Element], page: Page) -> Element:
     """The steps in order or by duration: two drawings and a choice that needs no script."""
-    name = page.claim(f"{block.id}-order") or f"{block.id}-order-{len(page.ids)}"
+    name = page.free(f"{block.id}-order")
     page.ids |= {f"{name}-{key}" for key in ("by-time", "by-length")}
     choice = [
         (
@@ -492,7 +496,7 @@ def timeline(block: Timeline, page: Page) -> Element:
         )
     views: Views = block.data
     first = views.shown[0].stretch
-    id_ = page.claim(block.id) or f"{block.id}-{len(page.ids)}"
+    id_ = page.free(block.id)
     if not page.static:
         page.timelines.append((id_, views))
     multiples = small_multiples(views)
@@ -538,3 +542,52 @@ def draw(block: Block, page: Page) -> Element:
 def drawn(blocks: Sequence[Block], page: Page) -> list[Any]:
     """Blocks one after another."""
     return [draw(block, page) for block in blocks]
+
+
+# ---------------------------------------------------------------- definitions and keys
+
+
+def definitions(items: Sequence[Entry]) -> Element:
+    """Entries of the glossary, each with what else to look up among them."""
+    known = {item.id: item for item in items}
+    return element("dl", [_definition(item, known) for item in items], class_="glossary")
+
+
+def _definition(item: Entry, known: Mapping[str, Entry]) -> Element:
+    see: list[Node] = []
+    for other in (known[id_] for id_ in item.see if id_ in known):
+        see += [", " if see else " See ", element("a", other.title, href=f"#def-{other.id}")]
+    return element(
+        "div",
+        element("dt", item.title, id=f"def-{item.id}", tabindex="-1"),
+        element(
+            "dd",
+            element("b", item.answer),
+            f" {item.definition}",
+            element("span", f" Unit: {item.unit}.", class_="soft") if item.unit else None,
+            element("span", f" JSON: {', '.join(item.json)}.", class_="soft mono")
+            if item.json
+            else None,
+            element("span", see, ".", class_="soft") if see else None,
+        ),
+    )
+
+
+def keys_dialog(keys: Sequence[tuple[str, str]], *more: Child) -> Element:
+    """The keyboard map that `?` opens."""
+    rows = [
+        element(
+            "div",
+            element("dt", [(element("kbd", key), " ") for key in names.split()]),
+            element("dd", what),
+        )
+        for names, what in keys
+    ]
+    return element(
+        "dialog",
+        element("h2", "Keys"),
+        element("dl", rows, class_="facts"),
+        more,
+        id="keys",
+        aria_label="keyboard map",
+    )
