@@ -216,7 +216,7 @@ def test_withheld_causes_become_one_idle_part() -> None:
     left = recording([100] * 5, busy=30, withheld=frozenset({"causes"}))
     bridge = build_bridge(side(left), side(recording([80] * 5, busy=30)), unprofiled=False)[0]
     assert_exact(bridge)
-    assert [(p.kind, p.key, p.delta_ns) for p in bridge.traced_parts] == [
+    assert [(p.kind, p.key, p.delta_ns) for p in bridge.parts] == [
         ("idle", "withheld", -20),
         ("busy", "gemm", 0),
     ]

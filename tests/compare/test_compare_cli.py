@@ -204,7 +204,7 @@ def test_unlike_runs_are_refused_and_forced_under_a_banner(
         run(compare, runs[0] / "eager", other)
     text = run(compare, runs[0] / "eager", other, "--force").stdout
     assert text.startswith("Runs are not comparable (--force).")
-    assert "GPU: NVIDIA H200 against NVIDIA A100" in text
+    assert "GPU: NVIDIA H200 against NVIDIA A100" in " ".join(text.split())
 
 
 def test_failed_modes_are_said(tmp_path: Path) -> None:
