@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import analyze
 from gaptrace.trace import RunInfo
 from tests.builders import Event, kernel, launch, mark, op, trace_of
 

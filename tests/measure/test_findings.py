@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 
 from gaptrace import findings
+from gaptrace.analysis import analyze
 from gaptrace.findings.rule import REGISTRY
 from gaptrace.knowledge.rules import common_clauses, pages, template
-from gaptrace.measure.analyze import analyze
 from tests.builders import (
     Event,
     graph_launch,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import analyze
 from gaptrace.reading.loading import load
 from tests.builders import Event, graph_launch, kernel, launch, mark, op, runtime
 from tests.measure.loops import GEMM, eager, eagers, ids, loop, the
