@@ -43,7 +43,7 @@ class Recorder:
     def call(self, name: str, *, op_name: str | None = None, **args: Any) -> None:
         """One op that launches one kernel."""
         dims = args.pop("dims", None)
-        host = {"tid": self.tid, "pid": self.pid}
+        host: dict[str, Any] = {"tid": self.tid, "pid": self.pid}
         if op_name is not None:
             self.events.append(op(op_name, at=self.at, dur=SLOT - 2_000, dims=dims, **host))
         self.events.append(launch(at=self.at + 8_000, dur=4_000, corr=self.corr, **host))
@@ -56,7 +56,7 @@ class Recorder:
 
     def to_host(self, nbytes: int = 8) -> None:
         """The copy that ends a token, and the wait for it."""
-        host = {"tid": self.tid, "pid": self.pid}
+        host: dict[str, Any] = {"tid": self.tid, "pid": self.pid}
         self.events += [
             op("aten::item", at=self.at, dur=18_000, **host),
             launch("cudaMemcpyAsync", at=self.at + 4_000, dur=4_000, corr=self.corr, **host),
@@ -78,7 +78,7 @@ class Recorder:
 
     def from_host(self, nbytes: int) -> None:
         """Inputs that the host sends to the device."""
-        host = {"tid": self.tid, "pid": self.pid}
+        host: dict[str, Any] = {"tid": self.tid, "pid": self.pid}
         self.events += [
             launch("cudaMemcpyAsync", at=self.at, dur=4_000, corr=self.corr, **host),
             {
@@ -106,7 +106,7 @@ class Recorder:
 
     def mark(self, name: str, since: int) -> None:
         """A mark around what was written since that instant."""
-        host = {"tid": self.tid, "pid": self.pid}
+        host: dict[str, Any] = {"tid": self.tid, "pid": self.pid}
         self.events.append(mark(name, at=since, dur=self.at - since - 1, **host))
 
     def pause(self, ns: int) -> None:

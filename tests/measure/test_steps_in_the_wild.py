@@ -8,7 +8,18 @@ import pytest
 
 from gaptrace.analysis import Analysis, analyze
 from gaptrace.measure.options import Options
-from tests.builders import Event, event, frame, graph_launch, kernel, launch, mark, op, trace_of
+from tests.builders import (
+    Event,
+    event,
+    frame,
+    graph_launch,
+    kernel,
+    launch,
+    mark,
+    op,
+    runtime,
+    trace_of,
+)
 from tests.measure.recordings import (
     BUSY,
     SLOT,
@@ -170,6 +181,46 @@ def test_experts_choose_too_but_a_layer_is_no_token() -> None:
     a = analyzed(*r.events)
     period = token_ns(6) + 6 * SLOT + GAP
     assert figures(a) == ("decode", 8, period, 39, per_second(period))
+
+
+def test_a_loop_without_a_cache_reads_one_token_more_each_time() -> None:
+    r = Recorder()
+    for length in range(16, 28):
+        r.call("embedding_kernel", op_name="aten::embedding", dims=[[32000, 64], [1, length]])
+        query = [1, 8, length, 8]
+        sdpa = "aten::scaled_dot_product_attention"
+        r.call(f"attention_{length}", op_name=sdpa, dims=[query, query, query])
+        r.call("multinomial_kernel", op_name="aten::multinomial")
+        r.to_host()
+        r.pause(GAP)
+    period = 4 * SLOT + GAP
+    assert figures(analyzed(*r.events)) == ("decode", 12, period, 3, per_second(period))
+
+
+def test_a_prompt_is_told_by_the_tokens_that_are_read() -> None:
+    r = Recorder()
+    for length in [64] + 9 * [1]:
+        r.call("embedding_kernel", op_name="aten::embedding", dims=[[32000, 64], [2, length]])
+        query = [2, 8, length, 8]
+        r.call("attention", op_name="aten::scaled_dot_product_attention", dims=[query] * 3)
+        r.call("argmax_kernel", op_name="aten::argmax")
+        r.to_host()
+        r.pause(GAP)
+    assert analyzed(*r.events).result.steps.phases == {"prefill": 1, "decode": 9}
+
+
+def test_steps_in_which_a_graph_is_captured_are_left_out() -> None:
+    r = Recorder()
+    for step in range(8):
+        since = r.at - 1_000
+        if step == 1:
+            r.events.append(runtime("cudaStreamBeginCapture_v10000", at=r.at, dur=3_000))
+        r.token()
+        r.mark(f"ProfilerStep#{step}", since)
+        r.pause(GAP)
+    s = analyzed(*r.events).result.steps
+    assert s.phases == {"decode": 7, "capture": 1}
+    assert s.complete == 6
 
 
 # C: identity -----------------------------------------------------------------------------------
