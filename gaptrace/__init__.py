@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gaptrace.analysis import analyze as analyze
     from gaptrace.measure.options import Options as Options
     from gaptrace.reading.loading import load as load
-    from gaptrace.results.comparison import Comparison as Comparison
+    from gaptrace.results.comparison import ComparisonResult as ComparisonResult
     from gaptrace.runs.compared import compare as compare
     from gaptrace.trace import Trace as Trace
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analysis",
-    "Comparison",
+    "ComparisonResult",
     "GaptraceError",
     "Options",
     "Trace",
@@ -40,7 +40,7 @@ __all__ = [
 # Found on first use, so that `import gaptrace` costs next to nothing.
 _WHERE = {
     "Analysis": "gaptrace.analysis",
-    "Comparison": "gaptrace.results.comparison",
+    "ComparisonResult": "gaptrace.results.comparison",
     "Options": "gaptrace.measure.options",
     "Trace": "gaptrace.trace",
     "analyze": "gaptrace.analysis",

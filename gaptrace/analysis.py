@@ -16,8 +16,8 @@ from gaptrace.measure.frames import gap_columns, step_columns
 from gaptrace.measure.options import Options
 from gaptrace.measure.record import record
 from gaptrace.predict.predict import predict
-from gaptrace.results.analysis import AnalysisResult, Finding
-from gaptrace.results.codec import from_data, to_data
+from gaptrace.results.analysis import AnalysisResult
+from gaptrace.results.codec import to_data
 from gaptrace.trace import Trace
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def finished(measured: result.Analysis) -> Analysis:
         capture=prediction.capture,
         compile=prediction.compile,
         square=prediction.square,
-        findings=[
-            from_data({**f.as_dict(), "quantities": {}}, Finding, f.id) for f in find(measured)
-        ],
+        findings=find(measured, prediction),
     )
     found = msgspec.structs.replace(found, sentence=plain(analysis_answer(found)))
     own = {field.name: getattr(measured, field.name) for field in fields(result.Analysis)}

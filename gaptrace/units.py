@@ -170,6 +170,8 @@ def number(value: float, unit: str, shown: str, *, signed: bool = False) -> str:
         text = count(abs(scaled))
     elif unit == SHARE:
         text = _percent(abs(value))
+        if text.startswith("<"):
+            return f"> {MINUS}0.1" if value < 0 else f"< {'+' if signed else ''}0.1"
     else:
         text = digits(abs(scaled))
     sign = MINUS if value < 0 else "+" if signed and value > 0 else ""

@@ -1,4 +1,4 @@
-"""Sides in, Comparison out: the one place that knows the order of a comparison's parts.
+"""Sides in, ComparisonResult out: the one place that knows the order of a comparison's parts.
 
 Figures and verdicts only: `gaptrace.runs.compared` adds the sentences.
 """
@@ -18,7 +18,7 @@ from gaptrace.compare.side import Side
 from gaptrace.compare.two_by_two import EDGES, two_by_two
 from gaptrace.compare.work import subject, work_of
 from gaptrace.errors import GaptraceError
-from gaptrace.results.comparison import UNPROFILED, Comparison, Pair, TwoByTwo
+from gaptrace.results.comparison import UNPROFILED, ComparisonResult, Pair, TwoByTwo
 
 REFUSE, FORCE = "refuse", "force"
 
@@ -42,7 +42,7 @@ def compare_pairs(
     *,
     corners: Mapping[str, Side] | None = None,
     notes: Sequence[str] = (),
-) -> Comparison:
+) -> ComparisonResult:
     """Every pair of baseline and candidate compared; `corners` are the four sides of a 2x2.
 
     Raises:
@@ -53,7 +53,7 @@ def compare_pairs(
         raise GaptraceError("nothing to compare with", "name a baseline and a candidate")
     learned = learn_ops(r for pair in pairs for side in pair for r in side.recordings)
     found = [_pair(left, right, options, learned) for left, right in pairs]
-    return Comparison(
+    return ComparisonResult(
         forced=any(pair.banner for pair in found),
         seed=options.seed,
         resamples=options.resamples,

@@ -30,7 +30,7 @@ from gaptrace.results.comparison import (
     TRIPPED,
     WITHIN_NOISE,
     WORSE,
-    Comparison,
+    ComparisonResult,
     GateResult,
     Pair,
 )
@@ -127,7 +127,7 @@ def gates_from(flags: Sequence[str], settings: Mapping[str, object] | None) -> t
     return (*given, *kept)
 
 
-def judge(comparison: Comparison, gates: Sequence[Gate]) -> Comparison:
+def judge(comparison: ComparisonResult, gates: Sequence[Gate]) -> ComparisonResult:
     """The comparison with the results of every gate on every pair."""
     results = [
         _relative(gate, pair) if gate.percent else _bound(gate, pair)

@@ -55,14 +55,21 @@ def two_by_two(sides: Mapping[str, Side], pairs: Mapping[str, Pair]) -> TwoByTwo
     }
     known = [(c.step_ns, i, c.label) for i, c in enumerate(corners.values()) if c.step_ns]
     unprofiled = all(pair.metric("step_time").source == UNPROFILED for pair in pairs.values())
+    effects = {
+        name: _effect(corners[before], corners[after], pairs[name])
+        for name, (before, after) in EDGES.items()
+    }
     return TwoByTwo(
         source=UNPROFILED if unprofiled else PROFILED,
         best=min(known)[2] if known else "",
-        **{mode.replace("-", "_"): corner for mode, corner in corners.items()},
-        **{
-            name: _effect(corners[before], corners[after], pairs[name])
-            for name, (before, after) in EDGES.items()
-        },
+        eager=corners["eager"],
+        compiled=corners["compiled"],
+        graph=corners["graph"],
+        compiled_graph=corners["compiled-graph"],
+        compiled_launched=effects["compiled_launched"],
+        compiled_captured=effects["compiled_captured"],
+        captured_eager=effects["captured_eager"],
+        captured_compiled=effects["captured_compiled"],
     )
 
 

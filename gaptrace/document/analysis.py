@@ -11,16 +11,24 @@ from gaptrace.document.build import builder
 from gaptrace.document.capture import capture_blocks, compile_blocks, square_blocks
 from gaptrace.document.ceilings import ceilings, power, what_would_help
 from gaptrace.document.findings import findings
-from gaptrace.document.host import compilation, host_time, ops
+from gaptrace.document.host import compilation, engine_parts, host_time, ops
 from gaptrace.document.kernels import kernels
 from gaptrace.document.sections import ANALYSIS, Context, build, section
-from gaptrace.document.steps import pieces, step_numbers, steps_picture, timeline, token_time
+from gaptrace.document.steps import (
+    phases,
+    pieces,
+    step_numbers,
+    steps_picture,
+    timeline,
+    token_time,
+)
 from gaptrace.document.trust import commands, devices, identity, provenance, trust
 from gaptrace.results.analysis import AnalysisResult
 
 section(ANALYSIS, "trust", "Trust", brief=True)(trust)
-section(ANALYSIS, "token", "Where a token's time goes", brief=True)(token_time)
+section(ANALYSIS, "token", "Where the time goes", brief=True)(token_time)
 section(ANALYSIS, "step", "The step in numbers")(step_numbers)
+section(ANALYSIS, "phases", "Phases")(phases)
 section(ANALYSIS, "ceilings", "Ceilings")(ceilings)
 
 
@@ -38,6 +46,7 @@ section(ANALYSIS, "pieces", "Pieces")(pieces)
 section(ANALYSIS, "kernels", "Kernels")(kernels)
 section(ANALYSIS, "ops", "Ops")(ops)
 section(ANALYSIS, "host", "Host")(host_time)
+section(ANALYSIS, "parts", "Host time by engine part")(engine_parts)
 
 
 @section(ANALYSIS, "capture", "Capture")

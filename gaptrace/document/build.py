@@ -20,7 +20,7 @@ _MODULES = {
     "AnalysisResult": "analysis",
     "RunResult": "run",
     "SweepResult": "sweep",
-    "Comparison": "comparison",
+    "ComparisonResult": "comparison",
     "PredictionResult": "prediction",
     "GapsResult": "gaps",
 }

@@ -6,7 +6,8 @@ One pair is told in one document; several have a part each, the worst first.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from gaptrace import units
 from gaptrace.document.blocks import (
@@ -23,7 +24,6 @@ from gaptrace.document.blocks import (
     Sentence,
     Table,
     Text,
-    Timeline,
 )
 from gaptrace.document.build import builder
 from gaptrace.document.capture import square_blocks
@@ -59,7 +59,7 @@ from gaptrace.results.comparison import (
     WITHIN_NOISE,
     WORSE,
     Bridge,
-    Comparison,
+    ComparisonResult,
     Corner,
     Figure,
     KernelChange,
@@ -110,11 +110,13 @@ FACTS = {
 }
 GATE_SIGNS = {HELD: "✓", TRIPPED: "✕"}
 PARTS_SHOWN, MEMBERS_SHOWN = 14, 6
+# Parts below this share of the longer step are drawn as one.
+SMALL_PART = 0.001
 
 
 @section(COMPARISON, "gates", "Gates", brief=True)
-def gates(result: Comparison, context: Context) -> Iterator[Block]:
-    """What became of each gate, those that tripped first; of held ones the short form only counts."""
+def gates(result: ComparisonResult, context: Context) -> Iterator[Block]:
+    """What became of each gate, tripped ones first; of held ones the short form gives the count."""
     order = {TRIPPED: 0, HELD: 2}
     ranked = sorted(result.gates, key=lambda gate: order.get(gate.status, 1))
     shown = [gate for gate in ranked if gate.status != HELD or not context.brief]
@@ -143,7 +145,7 @@ def gates(result: Comparison, context: Context) -> Iterator[Block]:
 
 
 @section(COMPARISON, "pairs", "Pairs", brief=True)
-def pairs(result: Comparison, context: Context) -> Iterator[Block]:
+def pairs(result: ComparisonResult, context: Context) -> Iterator[Block]:
     """The step time of every pair, where there are several; the worst first."""
     ranked = by_verdict(result.pairs)
     if len(ranked) < 2:
@@ -174,7 +176,7 @@ def pairs(result: Comparison, context: Context) -> Iterator[Block]:
 
 
 @section(COMPARISON, "modes", "Compiling and capturing", brief=True)
-def modes(result: Comparison, context: Context) -> Iterator[Block]:
+def modes(result: ComparisonResult, context: Context) -> Iterator[Block]:
     """The 2x2 of a comparison, with what compiling and capturing did, each with and without."""
     square = result.two_by_two
     if square is None:
@@ -224,7 +226,7 @@ def modes(result: Comparison, context: Context) -> Iterator[Block]:
     )
 
 
-def _class_of(key: str):  # type: ignore[no-untyped-def]
+def _class_of(key: str) -> Callable[[tuple[str, Corner]], Number | None]:
     return lambda item: item[1].busy_by_class_ns.get(key) or None
 
 
@@ -241,7 +243,7 @@ def _cell(corner: Corner, source: str) -> SquareCell:
 
 
 @section(COMPARISON, "notes", "Notes", brief=True)
-def notes(result: Comparison, context: Context) -> Iterator[Block]:
+def notes(result: ComparisonResult, context: Context) -> Iterator[Block]:
     """What is to be known about the comparison as a whole."""
     del context
     for text in result.notes:
@@ -261,7 +263,7 @@ def doubt(pair: Pair, context: Context) -> Iterator[Block]:
     for text in pair.notes if not context.brief else ():
         yield Note((text,))
     if context.brief and pair.notes:
-        yield Note((f"{units.counted(len(pair.notes), 'note')} with --full",))
+        yield Note((f"{units.counted(len(pair.notes), 'more note')} with --full",))
 
 
 @section(PAIR, "metrics", "Paired metrics", brief=True)
@@ -297,7 +299,8 @@ def _nothing(row: MetricRow) -> bool:
 
 
 def _basis(row: MetricRow) -> str:
-    return BASES[row.source]
+    """How the figure is known; a time that the profiler does not change is traced, too."""
+    return TRACED if row.source is None and row.unit == NS else BASES[row.source]
 
 
 def _quantity(row: MetricRow, value: Maybe) -> Quantity:
@@ -369,7 +372,7 @@ def _spreads(shown: list[MetricRow], prefix: str) -> Iterator[Block]:
         Column("runs", unit=COUNT, numeric=True), _numbers("least run"), _numbers("largest run"),
     )  # fmt: skip
     if rows:
-        yield Table(f"{prefix}spread", "spread over steps and runs", columns, tuple(rows), 12, True)
+        yield Table(f"{prefix}spread", "spread", columns, tuple(rows), 12, True)
     traced = [(row, row.as_profiled) for row in shown if row.as_profiled is not None]
     if traced:
         yield Table(
@@ -411,7 +414,8 @@ def _spread(row: MetricRow, side: str, figure: Figure) -> Row:
 def bridge(pair: Pair, context: Context) -> Iterator[Block]:
     """From one step time to the other in parts that sum exactly; estimates are hatched."""
     found = pair.bridge
-    if found is None:
+    # Where nothing changed a short form has nothing to take apart.
+    if found is None or (context.brief and pair.verdict == WITHIN_NOISE):
         return
     if sentence := bridge_sentence(found):
         yield Sentence((sentence[:1].upper() + sentence[1:], "."), "lead")
@@ -424,7 +428,9 @@ def _bars(found: Bridge, prefix: str) -> Bars:
     basis = BASES[found.source]
     before, after = (Quantity(end, NS, basis) for end in found.ends)
     moved = waterfall(found)
+    least = SMALL_PART * max(found.ends)
     kept = sorted(moved, key=lambda part: (-abs(part.delta_ns), part.key))[:PARTS_SHOWN]
+    kept = [part for part in kept if abs(part.delta_ns) >= least]
     bars = [_end("baseline", found.baseline_step, before)]
     for part in moved:
         if part in kept:
@@ -456,7 +462,7 @@ def _parts(found: Bridge, prefix: str) -> Table:
     basis = BASES[found.source]
     return table(
         f"{prefix}bridge-parts",
-        "every part of the bridge",
+        "parts",
         found.parts,
         [
             words("part", lambda p: Text(p.title, term=p.key if p.kind == "idle" else "bridge")),
@@ -473,14 +479,14 @@ def _parts(found: Bridge, prefix: str) -> Table:
 @section(PAIR, "timeline", "Timelines")
 def timelines(pair: Pair, context: Context) -> Iterator[Block]:
     """One step of each side from its start, on one scale; only where there is a trace."""
-    for word, side in (("baseline", pair.baseline), ("candidate", pair.candidate)):
-        analysis = context.analyses.get(side.recording)
-        if analysis is not None and side.step >= 0:
-            yield Timeline(
-                f"{context.prefix}{word}",
-                f"{word}: step {side.step} of {side.label}",
-                (analysis, side.step),
-            )
+    from gaptrace.document import pictures
+
+    sides = [
+        (word, analysis, side.step)
+        for word, side in (("baseline", pair.baseline), ("candidate", pair.candidate))
+        if (analysis := context.analyses.get(side.recording)) is not None and side.step >= 0
+    ]
+    yield from pictures.side_by_side(sides, context)
 
 
 @section(PAIR, "kernels", "Kernels")
@@ -491,26 +497,27 @@ def kernels(pair: Pair, context: Context) -> Iterator[Block]:
     found = pair.kernels
     if not found.rows:
         return
-    if found.groups:
-        yield _groups(found.groups, context.prefix)
     moved = [row for row in found.rows if row.status != "same"]
     counts = ", ".join(
         f"{units.count(len(found.of(status)))} {status}"
         for status in ("removed", "added", "changed", "same")
         if found.of(status)
     )
+    yield Sentence((f"By name: {counts}.",))
+    if found.groups:
+        yield _groups(found.groups, context.prefix)
     yield table(
         f"{context.prefix}kernels",
-        f"kernels by name: {counts}",
+        "by name",
         (*moved, *found.of("same")),
         [
             words("kernel", lambda r: name(r.short, r.name), "kernel"),
             words("class", lambda r: OP_CLASSES[r.op_class].label, "op-class"),
             words("status", lambda r: r.status),
-            figures("base per token", COUNT, lambda r: r.baseline and r.baseline.per_token),
-            figures("cand per token", COUNT, lambda r: r.candidate and r.candidate.per_token),
-            figures("base time", NS, lambda r: r.baseline and r.baseline.ns_per_token, TRACED),
-            figures("cand time", NS, lambda r: r.candidate and r.candidate.ns_per_token, TRACED),
+            figures("base per token", COUNT, _use("baseline", "per_token")),
+            figures("cand per token", COUNT, _use("candidate", "per_token")),
+            figures("base time", NS, _use("baseline", "ns_per_token"), TRACED),
+            figures("cand time", NS, _use("candidate", "ns_per_token"), TRACED),
             figures("change per token", NS, lambda r: _moved(r.delta_ns), TRACED),
             words("op, or ops fused", _op),
         ],
@@ -518,12 +525,12 @@ def kernels(pair: Pair, context: Context) -> Iterator[Block]:
     )
     yield table(
         f"{context.prefix}kernel-classes",
-        "kernel time by class, per token",
+        "by class",
         [(key, ends) for key, ends in found.by_class_ns.items() if any(ends)],
         [
             words("class", lambda item: OP_CLASSES[item[0]].label, "op-class", "class"),
-            figures("base", NS, lambda item: item[1][0], TRACED),
-            figures("cand", NS, lambda item: item[1][1], TRACED),
+            figures("base per token", NS, lambda item: item[1][0], TRACED),
+            figures("cand per token", NS, lambda item: item[1][1], TRACED),
             figures("change", NS, lambda item: _moved(item[1][1] - item[1][0]), TRACED),
         ],
         folded=True,
@@ -533,6 +540,11 @@ def kernels(pair: Pair, context: Context) -> Iterator[Block]:
 
 def _moved(ns: Number) -> Quantity:
     return change(ns, NS, TRACED)
+
+
+def _use(side: str, name_: str) -> Callable[[KernelChange], Number | None]:
+    """A figure of one side's use of a kernel; None where that side does not have it."""
+    return lambda row: getattr(getattr(row, side), name_, None)
 
 
 def _op(row: KernelChange) -> Cell:
@@ -571,10 +583,10 @@ def sides(pair: Pair, context: Context) -> Iterator[Block]:
         ("trace", [Text(side.verdict, "verdict", key=side.verdict) for side in both]),
         ("mode", [side.mode for side in both]),
         ("from", ["saved baseline" if side.saved else side.path for side in both]),
-        *[(label, [side.facts.get(key) for side in both]) for key, label in FACTS.items()],
-        *[("to know", [text, None]) for text in pair.baseline.reasons],
-        *[("to know", [None, text]) for text in pair.candidate.reasons],
     ]
+    rows += [(label, [side.facts.get(key) for side in both]) for key, label in FACTS.items()]
+    rows += [("to know", [text, None]) for text in pair.baseline.reasons]
+    rows += [("to know", [None, text]) for text in pair.candidate.reasons]
     columns = (Column(""), Column(f"base: {both[0].label}"), Column(f"cand: {both[1].label}"))
     yield Table(
         f"{context.prefix}sides",
@@ -589,12 +601,12 @@ def sides(pair: Pair, context: Context) -> Iterator[Block]:
     )
 
 
-def _prefix(result: Comparison, pair: Pair) -> str:
+def _prefix(result: ComparisonResult, pair: Pair) -> str:
     """Keeps the ids of several pairs on one page apart."""
     return f"p{result.pairs.index(pair) + 1}-" if len(result.pairs) > 1 else ""
 
 
-def _next(result: Comparison) -> Section:
+def _next(result: ComparisonResult) -> Section:
     """The commands to type next: look at the worst candidate, and say it again with all details."""
     paths = [result.pairs[0].baseline.path, *(pair.candidate.path for pair in result.pairs)]
     worst = by_verdict(result.pairs)[0].candidate
@@ -628,16 +640,13 @@ def pair_document(pair: Pair, context: Context) -> Document:
     )
 
 
-@builder(Comparison)
-def comparison_document(result: Comparison, context: Context) -> Document:
+@builder(ComparisonResult)
+def comparison_document(result: ComparisonResult, context: Context) -> Document:
     """Everything that is said about a comparison, in the detail that is asked for."""
     ranked = by_verdict(result.pairs)
     single = len(ranked) == 1
     parts = tuple(
-        pair_document(
-            pair,
-            Context(context.detail, context.analyses, f"{context.prefix}{_prefix(result, pair)}"),
-        )
+        pair_document(pair, replace(context, prefix=f"{context.prefix}{_prefix(result, pair)}"))
         for pair in ranked
     )
     first = ranked[0]

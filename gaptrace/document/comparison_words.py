@@ -19,7 +19,7 @@ from gaptrace.results.comparison import (
     WORSE,
     Bridge,
     BridgePart,
-    Comparison,
+    ComparisonResult,
     Corner,
     GateResult,
     Maybe,
@@ -45,7 +45,7 @@ STATUS = {
 }
 
 
-def said(comparison: Comparison) -> Comparison:
+def said(comparison: ComparisonResult) -> ComparisonResult:
     """The comparison with all its sentences."""
     pairs = tuple(
         replace(pair, sentence=pair_sentence(pair), kernel_sentence=work_sentence(pair.work))
@@ -80,16 +80,12 @@ def signed(value: Maybe, unit: str = NS) -> str:
     return units.text(change(value, unit))
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: ComparisonResult) -> str:
     """The answer in one line of at most 25 words that begins with a status."""
     ranked = by_verdict(comparison.pairs)
     square = comparison.two_by_two
     if square is not None and (best := _best(square)) is not None:
-        eager = square.eager.step_ns
-        times = ""
-        if eager and best.step_ns and best.label != square.eager.label:
-            times = f", {units.digits(eager / best.step_ns)}x {square.eager.label}"
-        return f"Fastest of four modes: {best.label}, {text(best.step_ns, NS)} per step{times}."
+        return _fastest(square.eager, best, ranked)
     if len(ranked) == 1:
         return pair_headline(ranked[0])
     worst = ranked[0]
@@ -97,6 +93,18 @@ def headline(comparison: Comparison) -> str:
     count = f" in {alike} of {len(ranked)} pairs"
     step = worst.metric("step_time")
     return f"{STATUS[worst.verdict]}{count}; {worst.label}: {_times(step)}{_size(step, ', ')}."
+
+
+def _fastest(eager: Corner, best: Corner, pairs: Sequence[Pair]) -> str:
+    """The fastest of the four modes, and what its step is to the eager one."""
+    line = f"{best.label} is the fastest of four modes, {text(best.step_ns, NS)} per step"
+    if best.label == eager.label:
+        return f"No mode is better than {line}."
+    verdict = next((p.verdict for p in pairs if p.candidate.label == best.label), BETTER)
+    factor = ""
+    if eager.step_ns and best.step_ns:
+        factor = f", {units.digits(eager.step_ns / best.step_ns)}x {eager.label}"
+    return f"{STATUS[verdict]}: {line}{factor}."
 
 
 def by_verdict(pairs: Sequence[Pair]) -> list[Pair]:

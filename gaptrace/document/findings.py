@@ -22,22 +22,24 @@ def findings(result: AnalysisResult, context: Context) -> Iterator[Block]:
         return
     ids = {item.id for item in result.findings}
     outer = [item for item in result.findings if item.part_of not in ids]
-    shown = outer[:IN_BRIEF] if context.brief else outer
-    items = tuple(_item(finding, result.findings, context) for finding in shown)
-    yield Findings(items, len(outer) - len(shown))
+    kept = result.findings
+    if context.brief:
+        # What contains comes before what it contains; the rest is counted.
+        inner = [item for item in result.findings if item not in outer]
+        kept = (*outer, *inner)[:IN_BRIEF]
+    items = tuple(_item(finding, kept, context) for finding in outer if finding in kept)
+    yield Findings(items, len(result.findings) - len(kept))
 
 
 def _item(finding: Finding, others: tuple[Finding, ...], context: Context) -> FindingItem:
     """One finding; the short form leaves what to do to `gaptrace explain`."""
     brief = context.brief
-    parts = () if brief else tuple(
-        _item(part, others, context) for part in others if part.part_of == finding.id
-    )  # fmt: skip
+    parts = tuple(_item(part, others, context) for part in others if part.part_of == finding.id)
     return FindingItem(
         finding.id,
         finding.title,
-        gain(finding.ceiling_ns_per_token),
-        finding.text,
+        gain(finding),
+        "" if brief and finding.part_of else finding.text,
         finding.confidence,
         finding.places,
         "" if brief else finding.how_we_know,
@@ -48,11 +50,11 @@ def _item(finding: Finding, others: tuple[Finding, ...], context: Context) -> Fi
     )
 
 
-def gain(ns_per_token: int | float) -> Quantity:
+def gain(finding: Finding) -> Quantity:
     """The most a finding can win per token, or that there is nothing to win."""
-    if ns_per_token <= 0:
+    if finding.ceiling_ns_per_token <= 0:
         return Quantity(None, NS, reason="nothing to win")
-    return Quantity(ns_per_token, NS, bound=AT_MOST)
+    return Quantity(finding.ceiling_ns_per_token, NS, bound=AT_MOST)
 
 
 def _evidence(finding: Finding, prefix: str) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gaptrace.document.answers import each
 from gaptrace.document.blocks import Bar, Bars, Block, Inline, Segment, Sentence, Text
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import duration, figures, given, known, name, table, words
@@ -14,10 +15,10 @@ from gaptrace.vocabulary import OP_CLASSES
 
 def kernels(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """Busy time by op class, and every kernel and copy by total time."""
-    found = result.kernels
+    found, one = result.kernels, each(result)
     if not found.rows:
         return
-    yield Sentence(_lead(found), "lead")
+    yield Sentence(_lead(found, one), "lead")
     segments = tuple(
         Segment(key, word.label, Quantity(ns, NS, TRACED))
         for key, word in OP_CLASSES.items()
@@ -25,7 +26,7 @@ def kernels(result: AnalysisResult, context: Context) -> Iterator[Block]:
     )
     yield Bars(
         f"{context.prefix}classes",
-        "GPU busy, one token, by op class",
+        f"GPU busy, one {one}, by op class",
         (Bar("GPU busy", segments),),
         "class",
     )
@@ -34,11 +35,12 @@ def kernels(result: AnalysisResult, context: Context) -> Iterator[Block]:
         "kernels and copies",
         found.rows,
         [
-            words("kernel or copy", lambda k: name(k.short, k.name), "kernel"),
+            words("name", lambda k: name(k.short, k.name), "kernel"),
             words("class", _class, "op-class", "class"),
+            words("sub-class", lambda k: k.sub_class, "op-class"),
             words("backend", lambda k: k.backend, "backend"),
-            figures("per token", COUNT, lambda k: k.per_token, term="kernels-per-token"),
-            figures("time per token", NS, lambda k: k.total_ns_per_token, TRACED),
+            figures(f"per {one}", COUNT, lambda k: k.per_token, term="kernels-per-token"),
+            figures(f"time per {one}", NS, lambda k: k.total_ns_per_token, TRACED),
             figures("median", NS, lambda k: k.median_ns, TRACED, "median"),
             figures("share", SHARE, lambda k: k.share, TRACED),
             words("launched by op", lambda k: name(k.op)),
@@ -60,15 +62,15 @@ def kernels(result: AnalysisResult, context: Context) -> Iterator[Block]:
             found.by_op,
             [
                 words("op", lambda o: name(o.name)),
-                figures("per token", COUNT, lambda o: o.per_token, term="kernels-per-token"),
-                figures("time per token", NS, lambda o: o.total_ns_per_token, TRACED),
+                figures(f"per {one}", COUNT, lambda o: o.per_token, term="kernels-per-token"),
+                figures(f"time per {one}", NS, lambda o: o.total_ns_per_token, TRACED),
                 figures("share", SHARE, lambda o: o.share, TRACED),
             ],
             folded=True,
         )
 
 
-def _lead(found: Kernels) -> tuple[Inline, ...]:
+def _lead(found: Kernels, one: str) -> tuple[Inline, ...]:
     times = found.time_ns_by_class
     key = max(times, key=lambda key: times[key], default="other")
     largest = OP_CLASSES[key]
@@ -81,7 +83,7 @@ def _lead(found: Kernels) -> tuple[Inline, ...]:
         *given(
             " Streams overlap: times sum to ",
             duration(found.overlap_ns or None, TRACED),
-            " per token more than busy.",
+            f" per {one} more than busy.",
         ),
     )  # fmt: skip
 

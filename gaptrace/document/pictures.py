@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,38 +11,43 @@ from gaptrace import units
 from gaptrace.document.blocks import (
     Bar,
     Bars,
+    Block,
     Cell,
     Chart,
     Column,
     Row,
     Segment,
+    Sentence,
     Table,
     Text,
     Timeline,
 )
+from gaptrace.document.sections import Context
 from gaptrace.measure.gaps import CAUSES as CAUSE_ORDER
-from gaptrace.measure.result import Analysis
 from gaptrace.measure.steps import Steps
 from gaptrace.quantity import NS, TRACED, Quantity
-from gaptrace.results.analysis import Finding
-from gaptrace.timeline.columns import Stretch
-from gaptrace.timeline.views import Budget, Place, picks, views
+from gaptrace.results.analysis import AnalysisResult
+from gaptrace.timeline.views import Budget, Pick, Place, picks, step_views, step_window, views
 from gaptrace.vocabulary import BUSY, CAUSES, STEP_METRICS
 
-STRIP_STEPS, GAPS_LISTED, CAUSES_LISTED = 120, 30, 3
+if TYPE_CHECKING:
+    from gaptrace.measure.result import Analysis
+
+STRIP_STEPS = 120
 _STEP_COLUMNS = ("period_ns", "busy_ns", "idle_ns", "host_dispatch_ns", "kernels", "launches")
 
 
-def steps_chart(analysis: Analysis, prefix: str = "") -> Chart | None:
+def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
     """The steps as bars, busy and idle by cause, with every step as a table.
 
-    Of more than 120 steps the longest of each run of neighbours. None with fewer than two steps.
+    Of more than 120 steps the longest of each run of neighbours. Nothing with fewer than two steps.
     """
-    steps = analysis.step_table
+    steps, prefix = analysis.step_table, context.prefix
     if steps is None or steps.has_ops.sum() < 2 or steps.rule == "whole trace":
-        return None
+        return
     words = {pick.index: pick.word for pick in picks(steps)}
-    bars = tuple(_bar(steps, i, size, words.get(i, "")) for i, size in _longest(steps))
+    shown = _shown(steps, frozenset(words))
+    bars = tuple(_bar(steps, i, size, words.get(i, "")) for i, size in shown)
     table = Table(
         f"{prefix}every-step",
         "every step",
@@ -58,18 +64,40 @@ def steps_chart(analysis: Analysis, prefix: str = "") -> Chart | None:
         ),
         tuple(_step_row(steps, i) for i in range(len(steps))),
     )
-    merged = max(size for _, size in _longest(steps))
-    note = (f"Each bar is the longest of {merged} neighbours.",) if merged > 1 else ()
-    block = Bars(f"{prefix}steps-bars", "steps", bars, notes=note)
-    return Chart(f"{prefix}steps-chart", f"{len(steps)} steps", "steps", (), table, "cause", block)
+    merged = max(size for _, size in shown)
+    left_out = sum(1 for reason in steps.excluded if reason)
+    yield Sentence(
+        (
+            f"{units.count(len(steps))} ",
+            Text("steps", term="step"),
+            f" found by {steps.rule}; bars are step times, split into ",
+            Text("busy", term="busy"),
+            " and ",
+            Text("idle", term="idle"),
+            " by cause.",
+            f" Each bar is a picked step or the longest of {merged} neighbours."
+            if merged > 1
+            else "",
+            f" Pale: {left_out} left out of medians." if left_out else "",
+        ),
+        "lead",
+    )
+    block = Bars(f"{prefix}steps-bars", "", bars)
+    yield Chart(f"{prefix}steps-chart", "", "steps", (), table, "cause", block)
 
 
-def _longest(steps: Steps) -> list[tuple[int, int]]:
-    """The steps to draw, each with how many neighbours it stands for."""
+def _shown(steps: Steps, picked: frozenset[int]) -> list[tuple[int, int]]:
+    """The steps to draw, each with how many neighbours it stands for: a picked one, else the
+    longest of them.
+    """
     usable = np.flatnonzero(steps.has_ops)
     size = max(1, -(-usable.size // STRIP_STEPS))
-    groups = [usable[first : first + size] for first in range(0, usable.size, size)]
-    return [(int(group[np.argmax(steps.period_ns[group])]), int(group.size)) for group in groups]
+    found = []
+    for first in range(0, usable.size, size):
+        group = usable[first : first + size].tolist()
+        own = [i for i in group if i in picked] or group
+        found.append((max(own, key=lambda i: int(steps.period_ns[i])), len(group)))
+    return found
 
 
 def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
@@ -77,7 +105,7 @@ def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
     for name, entry in CAUSES.items():
         if name in CAUSE_ORDER:
             spent[name] = (entry.label, int(steps.cause_ns[i, CAUSE_ORDER.index(name)]))
-    notes = [f"the longest of {size}"] if size > 1 else []
+    notes = [f"stands for {size}"] if size > 1 else []
     if steps.excluded[i]:
         notes.append(f"left out of medians: {steps.excluded[i]}")
     return Bar(
@@ -106,83 +134,42 @@ def _step_row(steps: Steps, i: int) -> Row:
 
 
 def timeline(
-    analysis: Analysis,
-    budget: Budget | None = None,
-    *,
-    findings: Sequence[Finding] = (),
-    prefix: str = "",
-    say: Callable[[str], str] = str,
-    brush: str = "",
-) -> Timeline | None:
-    """The median step drawn out, others beside it, and the longest gaps of it as a table.
+    analysis: Analysis, result: AnalysisResult, context: Context, twin: Table | None
+) -> Iterator[Block]:
+    """The median step drawn out, others and the places of evidence beside it; `twin` in words.
 
-    budget: what the page may spend on it; `Budget().shared(n)` for each of several. say: what is
-    done to every name, to leave private parts out. findings: their evidence leads here. brush: timelines with the same word zoom
-    together. None where no GPU work was recorded.
+    Analyses on one page share what it may spend on them. Nothing where no GPU work was recorded.
     """
     leads = [
-        Place(target, place.start_ns, place.end_ns, f"{finding.id}'s evidence")
-        for finding in findings
+        Place(f"row:{place.row}", place.start_ns, place.end_ns, f"{finding.id}'s evidence")
+        for finding in result.findings
         for place in finding.evidence
-        for target in (f"time:{place.start_ns}-{place.end_ns}", f"row:{place.row}")
-        if target != "row:None"
+        if place.row is not None
     ]
-    found = views(analysis, budget, leads, say=say, brush=brush)
-    if not found.shown:
-        return None
-    first = found.shown[0].stretch
-    withheld = analysis.quality.withholds("causes")
-    table = longest_gaps(first, f"{prefix}gaps", causes=not withheld)
-    return Timeline(f"{prefix}timeline-view", first.title, found, table)
+    leads += [
+        Place(f"gap:{gap.gap}", gap.start_ns, gap.start_ns + gap.dur_ns, f"gap {gap.gap}")
+        for gap in result.longest_gaps
+    ]
+    budget = Budget().shared(len(context.analyses))
+    found = views(analysis, budget, leads, say=context.say)
+    if found.shown:
+        title = found.shown[0].stretch.title
+        yield Timeline(f"{context.prefix}timeline-view", title, found, twin)
+    elif twin is not None:
+        yield twin
 
 
-def longest_gaps(item: Stretch, id: str, *, causes: bool = True) -> Table | None:  # noqa: A002
-    """The longest gaps of the step drawn, which is also what its drawing says in numbers."""
-    own = item.own_gaps
-    if own.size == 0:
-        return None
-    dur = item.gaps.blocks.dur
-    longest = own[np.argsort(-dur[own], kind="stable")][:GAPS_LISTED]
-    rest = int(own.size - longest.size)
-    count = (
-        f"the {GAPS_LISTED} longest of {units.count(own.size)}" if rest else units.count(own.size)
-    )
-    return Table(
-        id,
-        f"{count} gaps, with causes and neighbours",
-        (
-            Column("gap", "gap"),
-            Column("idle", "idle", NS, TRACED, numeric=True),
-            Column("causes", "cause"),
-            Column("after"),
-            Column("before"),
-            Column("launch call", "launch-call"),
-        ),
-        tuple(_gap_row(item, i, causes=causes) for i in longest.tolist()),
-    )
+def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -> Iterator[Block]:
+    """One step of each side on one scale, from its start; zooming one zooms the other.
 
-
-def _gap_row(item: Stretch, i: int, *, causes: bool) -> Row:
-    names, gaps = item.names.texts, item.gaps
-    gap, call = int(gaps.number[i]), int(gaps.call[i])
-    spent = gaps.cause_ns[i]
-    order = [c for c in np.argsort(-spent, kind="stable").tolist() if spent[c] > 0]
-    said = ", ".join(
-        f"{CAUSES[CAUSE_ORDER[c]].label} {units.time(int(spent[c]))}" for c in order[:CAUSES_LISTED]
-    )
-    more = f", {len(order) - CAUSES_LISTED} more" if len(order) > CAUSES_LISTED else ""
-    return Row(
-        (
-            Text(str(gap), target=f"gap:{gap}"),
-            Quantity(int(gaps.blocks.dur[i]), NS, TRACED),
-            f"{said}{more}" if causes else "withheld",
-            _name(names, int(gaps.before[i])),
-            _name(names, int(gaps.blocks.name[i])),
-            _name(names, int(item.calls.name[call])) if call >= 0 else "",
-        ),
-        key=CAUSE_ORDER[order[0]] if causes and order else "",
-    )
-
-
-def _name(names: list[str], i: int) -> Text:
-    return Text(names[i] if i >= 0 else "", "name")
+    sides: what to call it, the analysis, and the step.
+    """
+    windows = [step_window(analysis, step) for _, analysis, step in sides]
+    longest = max((end - start for start, end in windows), default=0)
+    budget = Budget().shared(max(len(sides), len(context.analyses)))
+    for word, analysis, step in sides:
+        found = step_views(
+            analysis, Pick(word, step), longest, budget, say=context.say,
+            brush=f"{context.prefix}pair",
+        )  # fmt: skip
+        yield Timeline(f"{context.prefix}{word}", found.shown[0].stretch.title, found)

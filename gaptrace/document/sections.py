@@ -31,12 +31,15 @@ class Context:
 
     detail: how much to say. analyses: the analyses behind the results, by path, for pictures; only
     pictures ask a trace, and there is none behind a saved result. prefix: keeps ids of several
-    documents on one page apart.
+    documents on one page apart. say: what is done to names that pictures take from a trace, to hide
+    private parts. without: ids of sections that the caller shows otherwise.
     """
 
     detail: Detail = Detail.FULL
     analyses: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = ""
+    say: Callable[[str], str] = str
+    without: frozenset[str] = frozenset()
 
     def analysis_of(self, result: AnalysisResult) -> Any:
         """The analysis behind a result, None where there is none."""
@@ -86,7 +89,7 @@ def build(kind: str, result: Any, context: Context) -> tuple[Section, ...]:
     """The sections of a result, those without blocks left out."""
     sections = []
     for entry in _SECTIONS.get(kind, ()):
-        if context.brief and not entry.brief:
+        if entry.id in context.without or (context.brief and not entry.brief):
             continue
         blocks = tuple(entry.build(result, context))
         if blocks:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from gaptrace.document.answers import each, rate
 from gaptrace.document.blocks import (
     Bar,
     Bars,
@@ -19,9 +22,19 @@ from gaptrace.document.blocks import (
 )
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import duration, figures, given, known, name, table, words
-from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Quantity
-from gaptrace.results.analysis import AnalysisResult, GapRow, Piecewise, StepFigures
-from gaptrace.vocabulary import BUSY, CAUSES, HOST_CLASSES, IDLE, RUN_METRICS, STEP_METRICS, Metric
+from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Number, Quantity
+from gaptrace.results.analysis import AnalysisResult, GapRow, PerToken, Phase, Piecewise
+from gaptrace.vocabulary import (
+    BUSY,
+    CAUSES,
+    HOST_CLASSES,
+    IDLE,
+    PHASES,
+    RUN_METRICS,
+    STEP_METRICS,
+    Metric,
+    Word,
+)
 
 PARTS = "parts are medians, so that they need not add up to the median step"
 BUSY_UNPROFILED = "unprofiled: busy time as traced, since the profiler does not slow kernels"
@@ -41,73 +54,71 @@ _NAMES = {
 
 def token_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """Where a token's time goes: the GPU by cause, the host by class, and both as a table."""
-    bars = tuple(_token_bars(result))
+    bars = tuple(_bars(result))
     if not bars:
         return
-    token = result.headline.token_ns
-    if token is not None and not context.brief:
-        basis = "" if result.headline.basis == UNPROFILED else " as profiled"
-        yield Sentence(
-            ("One ", Text("token", term="token"), " takes ",
-             Quantity(token, NS, result.headline.basis), f"{basis}."),
-            "lead",
-        )  # fmt: skip
-    notes = () if context.brief else (PARTS,)
-    if bars[0].total is not None and not context.brief:
-        notes = (*notes, BUSY_UNPROFILED)
-    yield Bars(
-        f"{context.prefix}token-bars", "Where a token's time goes", bars, "host", notes=notes
-    )
+    head, one = result.headline, each(result)
+    notes: tuple[str, ...] = ()
+    if not context.brief:
+        if head.token_ns is not None:
+            time = Quantity(head.token_ns, NS, head.basis)
+            basis = "" if head.basis == UNPROFILED else " as profiled"
+            yield Sentence((f"One {one} takes ", time, f"{basis}."), "lead")
+        notes = (PARTS, *([BUSY_UNPROFILED] if bars[0].total is not None else []))
+    title = f"Where a {one}'s time goes"
+    yield Bars(f"{context.prefix}token-bars", title, bars, "host", notes=notes)
     if not context.brief:
         yield _parts(result, f"{context.prefix}token-parts")
 
 
-def _token_bars(result: AnalysisResult) -> Iterator[Bar]:
-    head, token = result.headline, result.per_token
-    busy = token.busy_ns
-    if busy is not None:
+def _traced(result: AnalysisResult) -> PerToken | Phase | None:
+    """The traced parts of a token's time; of a step's where steps make no known tokens."""
+    if result.per_token.busy_ns is not None or result.steps.tokens_per_step is not None:
+        return result.per_token
+    steps = result.steps
+    own = [p for p in result.phases if p.phase == steps.phase and p.batch == steps.batch]
+    return own[0] if own else None
+
+
+def _bars(result: AnalysisResult) -> Iterator[Bar]:
+    head, traced = result.headline, _traced(result)
+    if traced is not None and traced.busy_ns is not None:
+        busy = traced.busy_ns
         if head.basis == head.idle_basis == UNPROFILED and head.token_idle_ns is not None:
-            yield Bar(
-                "GPU",
-                (
-                    # The profiler does not slow kernels: busy time is as traced.
-                    _segment("busy", BUSY.label, Quantity(busy, NS, UNPROFILED)),
-                    _segment("idle", IDLE.label, Quantity(head.token_idle_ns, NS, UNPROFILED)),
-                ),
-                duration(head.token_ns, UNPROFILED),
-            )
-        idle = [
-            _segment(key, word.label, Quantity(ns, NS, TRACED))
-            for key, word in CAUSES.items()
-            if (ns := token.idle_by_cause_ns.get(key))
-        ]
-        if not idle and token.idle_ns:
-            label = f"{IDLE.label}, causes withheld"
-            idle = [_segment("idle", label, Quantity(token.idle_ns, NS, TRACED))]
-        yield Bar("GPU", (_segment("busy", BUSY.label, Quantity(busy, NS, TRACED)), *idle))
-    host = tuple(
-        _segment(key, word.label, Quantity(ns, NS, TRACED))
-        for key, word in HOST_CLASSES.items()
-        if (ns := token.host_time_ns.get(key))
-    )
+            # The profiler does not slow kernels: busy time is as traced.
+            whole = ((BUSY, busy), (IDLE, head.token_idle_ns))
+            parts = tuple(_segment(word, ns, UNPROFILED) for word, ns in whole)
+            yield Bar("GPU", parts, duration(head.token_ns, UNPROFILED))
+        idle = _segments(CAUSES, traced.idle_by_cause_ns)
+        if not idle and traced.idle_ns:
+            amount = Quantity(traced.idle_ns, NS, TRACED)
+            idle = (Segment(IDLE.id, f"{IDLE.label}, causes withheld", amount),)
+        yield Bar("GPU", (_segment(BUSY, busy, TRACED), *idle))
+    host = _segments(HOST_CLASSES, result.per_token.host_time_ns)
     if host:
         yield Bar("host thread", host)
 
 
-def _segment(key: str, label: str, amount: Quantity) -> Segment:
-    return Segment(key, label, amount)
+def _segment(word: Word, ns: Number, basis: str) -> Segment:
+    return Segment(word.id, word.label, Quantity(ns, NS, basis))
+
+
+def _segments(words_: dict[str, Word], times: Mapping[str, Number | None]) -> tuple[Segment, ...]:
+    """A segment for each part that takes any time, in the order of its vocabulary."""
+    found = ((word, times.get(key)) for key, word in words_.items())
+    return tuple(_segment(word, ns, TRACED) for word, ns in found if ns)
 
 
 def _parts(result: AnalysisResult, anchor: str) -> Table:
-    """The bars' numbers: idle by cause and host time by class, medians of one token."""
-    token = result.per_token
+    """The bars' numbers: idle by cause and host time by class."""
+    token, traced = result.per_token, _traced(result) or result.per_token
     words_ = {"busy": BUSY, **HOST_CLASSES}
-    gpu = {"busy": token.busy_ns, **token.idle_by_cause_ns}
+    gpu = {"busy": traced.busy_ns, **traced.idle_by_cause_ns}
     gpu_share = {"busy": token.busy_share, **token.idle_share_by_cause}
     keys = [key for key in words_ if gpu.get(key) or token.host_time_ns.get(key)]
     return table(
         anchor,
-        "medians of one token",
+        f"medians of one {each(result)}",
         keys,
         [
             words("part", lambda k: Text(words_[k].label, term=words_[k].term, key=k), look="host"),
@@ -122,54 +133,79 @@ def _parts(result: AnalysisResult, anchor: str) -> Table:
 
 
 def step_numbers(result: AnalysisResult, context: Context) -> Iterator[Block]:
-    """One step in numbers: each figure with its own unit and basis; per token where they differ."""
-    head, steps = result.headline, result.steps
+    """One step in numbers: each figure with its own unit and basis; per token where they differ.
+
+    Unprofiled figures come first; the traced ones stand below with their spread.
+    """
+    head, steps, c = result.headline, result.steps, result.ceilings
     several = steps.tokens_per_step not in (None, 1)
-    rows = []
-    if head.step_ns is not None:
-        rows.append(_row(RUN_METRICS["tokens_per_s"], head.basis, (head.tokens_per_s,)))
+    rows = [_row(RUN_METRICS["tokens_per_s"], head.basis, (rate(result),))]
     if head.basis != TRACED:
-        # A traced figure stands below with its spread; these have none.
-        c = result.ceilings
         rows.append(_row(STEP_METRICS["period_ns"], head.basis, (head.step_ns,)))
         if head.idle_basis == head.basis:
-            rows.append(_row(STEP_METRICS["idle_ns"], head.idle_basis, (head.idle_ns,)))
-        if c.host_dispatch_basis not in ("", TRACED):
-            host = known(c.host_dispatch_ns, NS, c.host_dispatch_basis, bound=c.host_dispatch_bound)
-            rows.append(_row(STEP_METRICS["host_dispatch_ns"], c.host_dispatch_basis, (host,)))
+            rows.append(_row(STEP_METRICS["idle_ns"], head.basis, (head.idle_ns,)))
+    if c.host_dispatch_basis not in ("", TRACED):
+        basis = c.host_dispatch_basis
+        host = known(c.host_dispatch_ns, NS, basis, c.host_dispatch_bound)
+        rows.append(_row(STEP_METRICS["host_dispatch_ns"], basis, (host,)))
     notes = []
     for metric in STEP_METRICS.values():
-        own = [_figure(part, metric) for part in (steps.median, steps.p5, steps.p95)]
+        own = tuple(getattr(part, metric.id) for part in (steps.median, steps.p5, steps.p95))
         if metric.id in ("copies", "memsets") and not own[2]:
             continue
         why = result.quality.why("steps", *_NAMES.get(metric.id, ()))
         if own[0] is None and why:
             notes.append(f"{metric.label} is withheld: {why}")
-        token = getattr(result.per_token, metric.id) if several else None
-        rows.append(_row(metric, TRACED if metric.unit == NS else "", (*own, token)))
+        token = (getattr(result.per_token, metric.id),) if several else ()
+        rows.append(_row(metric, TRACED if metric.unit == NS else "", (*own, *token)))
     found = tuple(row for row in rows if row is not None)
     if steps.median.period_ns is None and not found:
         return
     labels = [("", ""), ("median", "median"), ("p5", "spread"), ("p95", "spread")]
     labels += [("per token", "per-token")] if several else []
     columns = tuple(Column(label, term, numeric=bool(label)) for label, term in labels)
-    rows_ = tuple(Row(row.cells[: len(columns)], row.unit, row.basis, key=row.key) for row in found)
-    yield Table(f"{context.prefix}step-numbers", "one step", columns, rows_, len(rows_),
-                notes=tuple(notes))  # fmt: skip
-
-
-def _figure(figures_: StepFigures, metric: Metric) -> Any:
-    return getattr(figures_, metric.id)
+    kept = tuple(
+        msgspec.structs.replace(row, cells=(*row.cells, *[None] * 4)[: len(columns)])
+        for row in found
+    )
+    anchor = f"{context.prefix}step-numbers"
+    yield Table(anchor, "one step", columns, kept, len(kept), notes=tuple(notes))
 
 
 def _row(metric: Metric, basis: str, values: tuple[Any, ...]) -> Row | None:
-    """A row of up to four values; None where the first is not known."""
+    """A figure's values in its own unit and basis; None where the first is not known."""
     if values[0] is None:
         return None
     cells = [v if isinstance(v, Quantity) else known(v, metric.unit, basis) for v in values]
-    cells += [None] * (4 - len(cells))
+    unit = values[0].unit if isinstance(values[0], Quantity) else metric.unit
     label = Text(metric.label, term=metric.term, key=metric.id)
-    return Row((label, *cells), metric.unit, basis, key=metric.id)
+    return Row((label, *cells), unit, basis, key=metric.id)
+
+
+def phases(result: AnalysisResult, context: Context) -> Iterator[Block]:
+    """Steps of each phase and batch size with their own figures, where there are several."""
+    if len(result.phases) < 2:
+        return
+    yield table(
+        f"{context.prefix}phases-table",
+        "medians of one step",
+        result.phases,
+        [
+            words("phase", lambda p: PHASES[p.phase].label, "phase"),
+            figures("batch", COUNT, lambda p: p.batch),
+            figures("steps", COUNT, lambda p: p.steps, term="step"),
+            figures("complete", COUNT, lambda p: p.complete, term="steps-complete"),
+            figures("tokens", COUNT, lambda p: p.tokens_per_step, term="tokens-per-step"),
+            figures("step", NS, lambda p: p.period_ns, TRACED, "period"),
+            figures("busy", NS, lambda p: p.busy_ns, TRACED, "busy"),
+            figures("idle", NS, lambda p: p.idle_ns, TRACED, "idle"),
+            figures("idle share", SHARE, lambda p: p.idle_share, TRACED, "idle"),
+            figures("kernels", COUNT, lambda p: p.kernels, term="kernel"),
+            figures("launches", COUNT, lambda p: p.launches, term="launch-call"),
+            words("largest cause", lambda p: _cause(p.idle_by_cause_ns), "cause", "cause"),
+            figures("time in all", NS, lambda p: p.time_ns, TRACED),
+        ],
+    )
 
 
 def pieces(result: AnalysisResult, context: Context) -> Iterator[Block]:
@@ -229,23 +265,19 @@ def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
     analysis = context.analysis_of(result)
     if analysis is not None:
         # Pictures ask the trace, and need what reads it.
-        from gaptrace.document import pictures
+        from gaptrace.document.pictures import steps_chart
 
-        chart = pictures.steps_chart(analysis, context.prefix)
-        yield from () if chart is None else (chart,)
+        yield from steps_chart(analysis, context)
 
 
 def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
-    """One step drawn true to scale with the longest gaps; without a trace the gaps alone."""
+    """One step drawn true to scale with its gaps; without a trace the longest gaps alone."""
     twin = _gaps(result, f"{context.prefix}gaps")
     analysis = context.analysis_of(result)
-    drawn = None
     if analysis is not None:
-        from gaptrace.document import pictures
+        from gaptrace.document.pictures import timeline as drawn
 
-        drawn = pictures.timeline(analysis, findings=result.findings, prefix=context.prefix)
-    if drawn is not None:
-        yield drawn
+        yield from drawn(analysis, result, context, twin)
     elif twin is not None:
         yield twin
 
@@ -254,30 +286,36 @@ def _gaps(result: AnalysisResult, anchor: str) -> Table | None:
     gaps = result.longest_gaps
     if not gaps:
         return None
-    why = result.quality.why("causes")
-    counted = any(gap.step is not None for gap in gaps)
+    notes = ["of the counted steps"] if any(gap.step is not None for gap in gaps) else []
+    return gap_table(gaps, anchor, result.quality.why("causes"), notes)
+
+
+def gap_table(
+    gaps: Sequence[GapRow], anchor: str, why: str = "", notes: Sequence[str] = ()
+) -> Table:
+    """Gaps with their largest cause and both neighbours. why: causes are withheld, if they are."""
     return table(
         anchor,
-        "longest gaps" + (" of the counted steps" if counted else ""),
+        "longest gaps",
         gaps,
         [
-            figures("gap", NS, lambda g: g.dur_ns, TRACED, "gap"),
+            figures("", NS, lambda g: g.dur_ns, TRACED, "gap"),
             figures("at", NS, lambda g: g.start_ns, TRACED, "time"),
             figures("step", COUNT, lambda g: g.step, term="step"),
-            words("cause", lambda g: "withheld" if why else _cause(g), "cause", "cause"),
+            words("cause", lambda g: "withheld" if why else _cause(g.cause_ns), "cause", "cause"),
             words("after", lambda g: name(g.before)),
             words("before", lambda g: name(g.after)),
         ],
-        notes=(f"causes are withheld: {why}",) if why else (),
+        notes=[*notes, *([f"causes are withheld: {why}"] if why else [])],
         key=lambda g: f"gap:{g.gap}",
     )
 
 
-def _cause(gap: GapRow) -> Text | None:
-    """The cause of most of a gap, and how many more it has."""
-    parts = [key for key in CAUSES if gap.cause_ns.get(key)]
+def _cause(times: Mapping[str, Number | None]) -> Text | None:
+    """The cause of most of an idle time, and how many more it has."""
+    parts = {key: ns for key in CAUSES if (ns := times.get(key))}
     if not parts:
         return None
-    largest = CAUSES[max(parts, key=lambda key: gap.cause_ns[key])]
+    largest = CAUSES[max(parts, key=lambda key: parts[key])]
     more = f" +{len(parts) - 1}" if len(parts) > 1 else ""
     return Text(f"{largest.label}{more}", term=largest.term, key=largest.id)

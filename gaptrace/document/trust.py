@@ -21,9 +21,9 @@ NO_GPU_OPS = (
     "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or use `gaptrace collect`."
 )
 NO_STEPS = (
-    "No decode step was found, so there are no figures per token. Looked for: gaptrace marks, "
-    "engine labels, ProfilerStep, repeated annotations, compiled regions, repeating kernels. "
-    "Name the steps with --step REGEX."
+    "No step was found, so there are no figures of one. Looked for: gaptrace marks, engine labels, "
+    "ProfilerStep, repeated annotations, compiled regions, repeating kernels. Name the steps with "
+    "--step REGEX."
 )
 
 
@@ -39,6 +39,8 @@ def trust(result: AnalysisResult, context: Context) -> Iterator[Block]:
     left = len(reasons) - len(shown)
     if left:
         yield Sentence((f"{counted(left, 'more note')} on this trace in the full report.",))
+    if not context.brief:
+        yield from _how_found(result)
     if result.steps.device is None:
         yield Note((NO_GPU_OPS,), "limited")
     elif result.headline.step_ns is None:
@@ -61,6 +63,9 @@ def _facts(result: AnalysisResult) -> Iterator[Any]:
         yield fact("complete steps", f"none of {steps.count}", term="steps-complete")
     if steps.rule:
         yield fact("steps by", steps.rule, term="step-rule")
+    if steps.kind != "decode" or steps.phase != "decode":
+        yield fact("figures of", steps.kind if steps.kind != "decode" else steps.phase)
+    yield fact("batch", known(steps.batch, COUNT))
     if steps.tokens_per_step is not None and steps.tokens_per_step != 1:
         yield fact(
             "tokens per step", Quantity(steps.tokens_per_step, COUNT), term="tokens-per-step"
@@ -71,6 +76,17 @@ def _facts(result: AnalysisResult) -> Iterator[Any]:
         yield fact("profiler slowdown", known(rate.dilation, TIMES), term="dilation")
     elif rate.tokens_per_s is not None:
         yield fact("times", rate.source, term="rate-source")
+
+
+def _how_found(result: AnalysisResult) -> Iterator[Note]:
+    """What the kind of the steps rests on, what was checked, what lies between them."""
+    steps = result.steps
+    if steps.kind_why:
+        yield Note((f"{steps.kind} steps: {steps.kind_why}",))
+    if steps.checked:
+        yield Note((f"marks checked against the launch sequence: {steps.checked}",))
+    for why, times in steps.outside.items():
+        yield Note((f"left out after {counted(times, 'step')}: {why}",))
 
 
 def _note(reason: Reason) -> Note:
@@ -102,6 +118,21 @@ def devices(result: AnalysisResult, context: Context) -> Iterator[Block]:
             figures("gaps", COUNT, lambda d: d.gaps, term="gap"),
         ],
     )
+    if result.steps.devices:
+        yield table(
+            f"{context.prefix}device-steps",
+            "medians of one step",
+            result.steps.devices,
+            [
+                words("device", lambda d: d.device, "device"),
+                figures("busy", NS, lambda d: d.busy_ns, TRACED, "busy"),
+                figures("busy share", SHARE, lambda d: d.busy_share, TRACED, "busy"),
+                figures("kernels", COUNT, lambda d: d.kernels, term="kernel"),
+                figures("launch calls", COUNT, lambda d: d.launches, term="launch-call"),
+                figures("copies", COUNT, lambda d: d.copies, term="copies"),
+                figures("memsets", COUNT, lambda d: d.memsets, term="copies"),
+            ],
+        )
 
 
 def provenance(result: AnalysisResult, context: Context) -> Iterator[Block]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gaptrace.findings import (  # noqa: F401 - importing a module of rules registers them
@@ -18,31 +17,43 @@ from gaptrace.findings import (  # noqa: F401 - importing a module of rules regi
     trust,
     waits,
 )
-from gaptrace.findings.quantity import Amount, Quantity, quantity
-from gaptrace.findings.rule import REGISTRY, Claim, Finding
-from gaptrace.findings.view import Needs, View
-from gaptrace.findings.wording import Fact, clause_text, common_text, title_text
+from gaptrace.findings.rule import REGISTRY, Claim
+from gaptrace.findings.wording import Fact, clause_text, common_text, quantity, title_text
 from gaptrace.knowledge.rules import page, template
+from gaptrace.measure.view import Amount, Needs, View
+from gaptrace.quantity import NS, Quantity, ranged
+from gaptrace.results.analysis import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gaptrace.measure.result import Analysis
+    from gaptrace.results.prediction import PredictionResult
 
 
-def find(analysis: Analysis) -> tuple[Finding, ...]:
+def find(analysis: Analysis, prediction: PredictionResult | None = None) -> tuple[Finding, ...]:
     """The findings of an analysis, the largest gain ceiling first; ties by id.
 
     A rule that needs withheld figures is not asked. Findings that count the same time name each
     other in `overlaps` and say so in their text.
     """
-    view = View(analysis)
+    view = View(analysis, _captured(analysis, prediction))
     claims: list[Claim] = []
     for entry in dict.fromkeys(REGISTRY.values()):
         if view.known >= entry.needs:
             claims += entry.check(view)
     claims.sort(key=lambda claim: (-claim.ceiling, claim.rule))
     return tuple(_finding(claim, claims, view) for claim in claims)
+
+
+def _captured(analysis: Analysis, prediction: PredictionResult | None) -> Quantity | None:
+    """A token's time if the step were captured, as predicted."""
+    capture = None if prediction is None else prediction.capture
+    if capture is None or capture.predicted_step_ns is None:
+        return None
+    tokens = analysis.headline.tokens_per_step or 1
+    low, high = capture.range_ns or (capture.predicted_step_ns,) * 2
+    return ranged(capture.predicted_step_ns / tokens, low / tokens, high / tokens, NS)
 
 
 def _finding(claim: Claim, claims: Sequence[Claim], view: View) -> Finding:
@@ -69,7 +80,11 @@ def _finding(claim: Claim, claims: Sequence[Claim], view: View) -> Finding:
         what_to_try=known.what_to_try,
         how_to_check=known.how_to_check,
         evidence=claim.evidence,
-        quantities=dict(_quantities(claim.facts, view.words["unit"])),
+        quantities={
+            name: fact.quantity if isinstance(fact, Amount) else fact
+            for name, fact in claim.facts.items()
+            if isinstance(fact, Amount | Quantity)
+        },
     )
 
 
@@ -82,7 +97,7 @@ def _remarks(
     capped = view.known >= Needs.CAUSES and view.host_limit < (view.idle or 0)
     if capped and claim.gaps is not None and claim.ceiling >= view.host_limit:
         facts: dict[str, Fact] = {
-            "idle_limit": quantity(view.idle_limit, "ns"),
+            "idle_limit": quantity(view.idle_limit, NS),
             "nodes": quantity(
                 view.analysis.headline.idle_by_cause_ns.get("graph_node") or None, "ns"
             ),
@@ -97,15 +112,6 @@ def _whole(claim: Claim, claims: Sequence[Claim]) -> str | None:
     """The closest finding that counts all of this one's time."""
     larger = {other.rule for other in claims if other.ceiling >= claim.ceiling}
     return next((rule for rule in template(claim.rule).part_of if rule in larger), None)
-
-
-def _quantities(facts: Mapping[str, Fact], unit: str) -> Iterator[tuple[str, Quantity]]:
-    """The numbers among the facts; those of a token are of a step where there are no tokens."""
-    for name, fact in facts.items():
-        if isinstance(fact, Amount):
-            yield name, fact.quantity(f"ns/{unit}")
-        elif isinstance(fact, Quantity):
-            yield name, replace(fact, unit=fact.unit.replace("/token", f"/{unit}"))
 
 
 def _overlap(left: Claim, right: Claim) -> bool:

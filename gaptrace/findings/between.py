@@ -9,13 +9,15 @@ import numpy as np
 
 from gaptrace import units
 from gaptrace.findings.claims import gap_claims
-from gaptrace.findings.quantity import quantity
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.trust import PARTLY_CAPTURED, captured_share
-from gaptrace.findings.view import NEVER, Bools, Needs, View
+from gaptrace.findings.wording import quantity
+from gaptrace.measure.gaps import CAUSES as GAP_CAUSES
 from gaptrace.measure.links import names_where, rows_named
-from gaptrace.measure.sentence import CAUSE_WORDS
+from gaptrace.measure.view import NEVER, Bools, Needs, View
+from gaptrace.quantity import BYTES
 from gaptrace.trace import Cat, Ints
+from gaptrace.vocabulary import CAUSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +64,7 @@ def _sampling(view: View) -> Iterator[Claim]:
     if not names and per_token < LOGITS_BYTES:
         return
     facts: dict[str, Fact] = {
-        "copied": quantity(per_token, "bytes/token"),
+        "copied": quantity(per_token, BYTES),
         "ops": ", ".join(names) or None,
         "large": not names,
     }
@@ -116,8 +118,9 @@ def _between(view: View) -> Iterator[Claim]:
     usual = float(np.median(others)) if others.size else 0.0
     if not last.any() or float(np.median(per_gap[last])) < BETWEEN_FACTOR * usual:
         return
-    parts = {name: int(view.cause(name)[last].sum()) for name in CAUSE_WORDS}
-    largest = sorted((n for n in parts if parts[n]), key=lambda n: -parts[n])[:2]
-    total = sum(parts.values())
-    causes = " and ".join(f"{CAUSE_WORDS[n]} ({units.share(parts[n], total)})" for n in largest)
+    spent = view.device.gaps.cause_ns[last].sum(axis=0).tolist()
+    largest = sorted(zip(GAP_CAUSES, spent, strict=True), key=lambda part: -part[1])[:2]
+    causes = " and ".join(
+        f"{CAUSES[name].label} ({units.share(ns, sum(spent))})" for name, ns in largest if ns
+    )
     yield from gap_claims(view, "GT105", per_gap, {"causes": causes}, BETWEEN_SHARE)

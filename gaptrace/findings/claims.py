@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gaptrace.findings.evidence import gap_evidence, host_evidence
 from gaptrace.findings.rule import Claim
-from gaptrace.findings.view import NEGLIGIBLE, Bools
+from gaptrace.measure.view import NEGLIGIBLE, Bools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gaptrace.findings.quantity import Amount
-    from gaptrace.findings.view import Values, View
     from gaptrace.findings.wording import Fact
+    from gaptrace.measure.view import Amount, Values, View
     from gaptrace.trace import Ints
 
 

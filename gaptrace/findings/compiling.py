@@ -8,13 +8,14 @@ import numpy as np
 
 from gaptrace.findings.claims import host_claims, host_work
 from gaptrace.findings.evidence import host_evidence
-from gaptrace.findings.quantity import Amount, quantity
 from gaptrace.findings.rule import Claim, rule
-from gaptrace.findings.view import NEVER, Bools, Needs, View
+from gaptrace.findings.wording import quantity
 from gaptrace.knowledge import runtime_calls
 from gaptrace.measure.attribution import outermost_rows
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.links import names_where, rows_named
+from gaptrace.measure.view import NEVER, Amount, Bools, Needs, View
+from gaptrace.quantity import COUNT, NS, UNPROFILED
 from gaptrace.trace import Cat, Ints
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ def compile_work(view: View) -> Iterator[Claim]:
     rows, of = _compile_rows(view, dirty)
     evidence = host_evidence(view, rows, of, view.trace.dur[rows])
     facts: dict[str, Fact] = {
-        "compile_time": quantity(float(work.sum()), "ns"),
-        "dirty": quantity(count, "count"),
-        "steps": quantity(total, "count"),
+        "compile_time": quantity(float(work.sum()), NS),
+        "dirty": quantity(count, COUNT),
+        "steps": quantity(total, COUNT),
         "events": ", ".join(dict.fromkeys(item.what for item in evidence[:SHOWN])) or None,
         "guards": _guards(view),
         "compiled": True,
@@ -138,7 +139,7 @@ def graph_breaks(view: View) -> Iterator[Claim]:
         "GT304",
         work.gain.ns,
         {
-            "regions": view.per_token(rows.size, "count"),
+            "regions": view.per_token(rows.size, COUNT),
             "host_time": work.time,
             "gain": work.gain,
             "reasons": "; ".join(reasons[:SHOWN]) or None,
@@ -163,10 +164,10 @@ def recompiles_before(view: View) -> Iterator[Claim]:
         return  # a graph for each bucket is what was asked for
     seconds = [s for item in recompiles if isinstance(s := item.get("seconds"), (int, float))]
     facts: dict[str, Fact] = {
-        "recompiles": quantity(total, "count", "unprofiled"),
-        "while_measured": quantity(late or None, "count", "unprofiled"),
+        "recompiles": quantity(total, COUNT, UNPROFILED),
+        "while_measured": quantity(late or None, COUNT, UNPROFILED),
         "warm_up": not late,
-        "seconds": quantity(sum(seconds) if seconds else None, "s", "unprofiled"),
+        "seconds": quantity(sum(seconds) * 1e9 if seconds else None, NS, UNPROFILED),
         "guards": _guards(view),
     }
     yield Claim("GT305", facts=facts, places=total)
@@ -178,5 +179,5 @@ def guard_checks(view: View) -> Iterator[Claim]:
     if GUARD_CHECK not in view.trace.names:
         return
     rows, step, ns = view.self_time(GUARD_CHECK)
-    facts: dict[str, Fact] = {"checks": view.per_token(rows.size, "count")}
+    facts: dict[str, Fact] = {"checks": view.per_token(rows.size, COUNT)}
     yield from host_claims(view, "GT306", rows, step, ns, facts, least=GUARD_SHARE)

@@ -10,12 +10,13 @@ import numpy as np
 from gaptrace import intervals as iv
 from gaptrace.findings.claims import host_claims, host_work
 from gaptrace.findings.evidence import host_evidence
-from gaptrace.findings.quantity import quantity
 from gaptrace.findings.rule import Claim, rule
-from gaptrace.findings.view import EXTRAPOLATED, Needs, View
-from gaptrace.findings.waits import TO_DEVICE, pageable_ops, wait_kinds
+from gaptrace.findings.wording import quantity
 from gaptrace.measure.attribution import enclosing
 from gaptrace.measure.links import names_where
+from gaptrace.measure.view import EXTRAPOLATED, Needs, View
+from gaptrace.measure.waits import TO_DEVICE, pageable_ops, wait_kinds
+from gaptrace.quantity import BYTES, COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +46,8 @@ def pageable_copies(view: View) -> Iterator[Claim]:
     rows, step = view.on_launching_thread(rows)
     sizes = trace.gpu.bytes[np.searchsorted(trace.gpu.rows, links.row[pageable])]
     facts: dict[str, Fact] = {
-        "copies": view.per_token(pageable.size, "count"),
-        "bytes": view.per_token(sizes.sum(), "bytes"),
+        "copies": view.per_token(pageable.size, COUNT),
+        "bytes": view.per_token(sizes.sum(), BYTES),
     }
     for claim in host_claims(view, "GT205", rows, step, trace.dur[rows], facts, idle=view.late_ns):
         yield replace(claim, places=int(pageable.size))
@@ -78,12 +79,12 @@ def small_copies(view: View) -> Iterator[Claim]:
         "GT206",
         ceiling,
         {
-            "copies": view.per_token(ops.size, "count"),
-            "casts": view.per_token(casts, "count"),
+            "copies": view.per_token(ops.size, COUNT),
+            "casts": view.per_token(casts, COUNT),
             "gpu_time": gpu,
             "host_time": work.time,
             "gain": work.gain,
-            "piece_inputs": quantity(len(inputs) or None, "count"),
+            "piece_inputs": quantity(len(inputs) or None, COUNT),
         },
         "likely",
         evidence=host_evidence(view, rows, step, trace.dur[rows]),

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gaptrace.findings.quantity import Quantity
-from gaptrace.findings.rule import Evidence
 from gaptrace.findings.wording import clause_text, common_text
+from gaptrace.quantity import COUNT, Quantity
+from gaptrace.results.analysis import Evidence
 
 if TYPE_CHECKING:
-    from gaptrace.findings.view import Values, View
     from gaptrace.findings.wording import Fact
+    from gaptrace.measure.view import Values, View
     from gaptrace.trace import Ints
 
 EVIDENCE_SHOWN = 5
@@ -138,7 +138,7 @@ def names_counted(view: View, rows: Ints) -> str:
             "counted",
             {
                 "name": view.trace.names[i],
-                "count": Quantity(float(counts[i] / view.tokens), "count"),
+                "count": Quantity(float(counts[i] / view.tokens), COUNT),
                 **view.words,
             },
         )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gaptrace.findings.quantity import quantity
+from gaptrace import units
 from gaptrace.findings.rule import Claim, rule
-from gaptrace.findings.view import Needs, View
+from gaptrace.findings.wording import quantity
+from gaptrace.measure.view import Needs, View
+from gaptrace.quantity import JOULE, MEGAHERTZ, SHARE, UNPROFILED, WATT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +27,6 @@ LIMITS = {
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
 }
-RECORDED = "unprofiled"
 
 
 @rule("GT601", needs=Needs.STEPS)
@@ -41,11 +42,11 @@ def low_power(view: View) -> Iterator[Claim]:
     yield Claim(
         "GT601",
         facts={
-            "power": quantity(power.mean_w, "W", RECORDED),
-            "limit": quantity(power.limit_w or 0, "W", RECORDED),
-            "power_share": quantity(power.share, "share", RECORDED),
-            "idle_share": quantity(idle, "share", RECORDED if unprofiled else "traced"),
-            "joules": quantity(power.joules_per_token, "J/token", RECORDED),
+            "power": quantity(power.mean_w, WATT, UNPROFILED),
+            "limit": quantity(power.limit_w or 0, WATT, UNPROFILED),
+            "power_share": quantity(power.share, SHARE, UNPROFILED),
+            "idle_share": quantity(idle, SHARE, UNPROFILED if unprofiled else "traced"),
+            "joules": quantity(power.joules_per_token, JOULE, UNPROFILED),
         },
     )
 
@@ -70,11 +71,13 @@ def low_clock(view: View) -> Iterator[Claim]:
         "GT602",
         ceiling,
         {
-            "clock": quantity(power.sm_mhz, "MHz", RECORDED),
-            "highest": quantity(power.sm_mhz_max, "MHz", RECORDED),
+            "clock": quantity(power.sm_mhz, MEGAHERTZ, UNPROFILED),
+            "highest": quantity(power.sm_mhz_max, MEGAHERTZ, UNPROFILED),
             "limits": ", ".join(limits) or None,
             "not_limited": not limits,
-            "temperature": quantity(power.temperature_c, "°C", RECORDED),
+            "temperature": None
+            if power.temperature_c is None
+            else f"{units.digits(power.temperature_c)} °C",
         },
         "likely" if limits else "hint",
     )

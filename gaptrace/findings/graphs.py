@@ -18,13 +18,14 @@ from gaptrace.findings.evidence import (
     label,
     names_counted,
 )
-from gaptrace.findings.quantity import quantity
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.trust import PARTLY_CAPTURED, captured_share
-from gaptrace.findings.view import Bools, Needs, View
+from gaptrace.findings.wording import quantity
 from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.links import rows_named
 from gaptrace.measure.piecewise import NOTHING, seams
+from gaptrace.measure.view import Bools, Needs, View
+from gaptrace.quantity import COUNT, SHARE
 from gaptrace.trace import Cat, Ints
 
 if TYPE_CHECKING:
@@ -73,14 +74,14 @@ def _many_pieces(view: View) -> Iterator[Claim]:
     if float(np.median(view.steps.graph_launches[view.usable])) < FEW_REPLAYS:
         return
     facts: dict[str, Fact] = {
-        "replays": quantity(view.amount(view.steps.graph_launches).ns, "count/token"),
-        "kernels": quantity(view.analysis.headline.kernels_per_graph_launch or 0, "count"),
+        "replays": quantity(view.amount(view.steps.graph_launches).ns, COUNT),
+        "kernels": quantity(view.analysis.headline.kernels_per_graph_launch or 0, COUNT),
     }
     parts = view.analysis.piecewise
     if parts is not None:
         kind = next((item for item in parts.kinds if item.work != (NOTHING,)), parts.kinds[0])
-        facts["with_work"] = quantity(parts.with_work, "count")
-        facts["seams"] = quantity(parts.seams, "count")
+        facts["with_work"] = quantity(parts.with_work, COUNT)
+        facts["seams"] = quantity(parts.seams, COUNT)
         facts["work"] = ", ".join(kind.work)
     gaps = view.device.gaps
     between = (view.gap_step >= 0) & (seams(view.analysis, view.usable).holding(gaps.end) >= 0)
@@ -94,8 +95,8 @@ def _remainder(view: View, outside: Bools) -> Iterator[Claim]:
     ops = outermost_rows(view.trace, view.trace.rows_of(Cat.CPU_OP))
     around = enclosing(view.trace, ops, np.where(launched, links.launch, -1))
     facts: dict[str, Fact] = {
-        "captured": quantity(captured_share(view), "share"),
-        "launched": view.per_token(launched.sum(), "count"),
+        "captured": quantity(captured_share(view), SHARE),
+        "launched": view.per_token(launched.sum(), COUNT),
         "ops": names_counted(view, around[around >= 0]) or None,
     }
     yield from gap_claims(view, "GT402", np.where(outside, view.late_ns, 0), facts)
@@ -153,8 +154,8 @@ def reinstantiated(view: View) -> Iterator[Claim]:
         "GT403",
         gain.ns,
         {
-            "steps": quantity(len(ids) if changing else None, "count"),
-            "graphs": quantity(graphs if changing else None, "count"),
+            "steps": quantity(len(ids) if changing else None, COUNT),
+            "graphs": quantity(graphs if changing else None, COUNT),
             "calls": names_counted(view, calls) or None,
             "gain": gain,
         },
@@ -190,15 +191,15 @@ def replays_differ(view: View) -> Iterator[Claim]:
         for i in group:
             if ops[i] != whole and (ops[i] <= whole or whole <= ops[i]):
                 counts = {
-                    "ops": quantity(replays.ops[i], "count"),
-                    "usual": quantity(whole.total(), "count"),
+                    "ops": quantity(replays.ops[i], COUNT),
+                    "usual": quantity(whole.total(), COUNT),
                 }
                 row = int(replays.row[i])
                 what = label("GT404", **counts)
                 evidence.append(event_evidence(view, what, row, replays.step[i], row))
     yield Claim(
         "GT404",
-        facts={"replays": quantity(reason.count, "count")},
+        facts={"replays": quantity(reason.count, COUNT)},
         evidence=tuple(evidence[:EVIDENCE_SHOWN]),
         places=reason.count,
     )

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from gaptrace import units
 from gaptrace.findings.claims import gap_claims, host_claims
 from gaptrace.findings.evidence import gap_evidence, names_counted
-from gaptrace.findings.quantity import quantity
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.trust import PARTLY_CAPTURED, captured_share
-from gaptrace.findings.view import LAUNCHING_CAUSES, Needs, View
+from gaptrace.findings.wording import quantity
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.marks import COMPILED_REGION
-from gaptrace.measure.sentence import CAUSE_WORDS
+from gaptrace.measure.view import LAUNCHING_CAUSES, Needs, View
+from gaptrace.quantity import COUNT, NS
+from gaptrace.vocabulary import CAUSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,21 +50,18 @@ def launch_bound(view: View) -> Iterator[Claim]:
     causes = head.idle_by_cause_ns
     parts = [(name, ns) for name in LAUNCHING_CAUSES if (ns := causes.get(name))]
     ranked = sorted(parts, key=lambda part: -part[1])
-    captured = next((w for w in view.analysis.what_ifs if w.id == "captured"), None)
     dispatch = head.per_token["host_dispatch_ns"].median
     compiled = view.regions[0].size > 0
     steps = int(view.usable.sum())
     facts: dict[str, Fact] = {
-        "busy": quantity(view.busy, "ns/token"),
-        "launches": quantity(head.per_token["launches"].median, "count/token"),
-        "dispatch": quantity(dispatch, "ns/token"),
-        "causes": ", ".join(f"{CAUSE_WORDS[name]} {units.time(ns)}" for name, ns in ranked),
+        "busy": quantity(view.busy, NS),
+        "launches": quantity(head.per_token["launches"].median, COUNT),
+        "dispatch": quantity(dispatch, NS),
+        "causes": ", ".join(f"{CAUSES[name].label} {units.time(ns)}" for name, ns in ranked),
         "code": "compiled" if compiled else "eager",
         "compiled": compiled,
+        "captured": view.captured,
     }
-    if captured is not None:
-        step = captured.step_ns / (head.tokens_per_step or 1)
-        facts["captured"] = quantity(step, "ns/token", "predicted", "about")
     for claim in gap_claims(view, "GT101", view.launching_ns, facts, LAUNCH_BOUND_SHARE):
         if claim.places < FEW_GAPS * steps:
             continue
@@ -71,7 +69,7 @@ def launch_bound(view: View) -> Iterator[Claim]:
             slower = view.matters(claim.ceiling, MOSTLY_IDLE)
         else:
             slower = dispatch > view.busy
-        gaps = quantity(claim.places / steps, "count")
+        gaps = quantity(claim.places / steps, COUNT)
         yield replace(
             claim, title="slower" if slower else "late", facts={**claim.facts, "gaps": gaps}
         )
@@ -124,8 +122,8 @@ def stalling_op(view: View) -> Iterator[Claim]:
             continue
         facts: dict[str, Fact] = {
             "op": op.name,
-            "calls": quantity(op.calls, "count/token"),
-            "self_time": quantity(op.self_ns, "ns/token"),
+            "calls": quantity(op.calls, COUNT),
+            "self_time": quantity(op.self_ns, NS),
         }
         work = view.self_time(op.name)
         for claim in host_claims(view, "GT106", *work, facts, least=STALL_SHARE):

@@ -8,9 +8,10 @@ import numpy as np
 
 from gaptrace import intervals as iv
 from gaptrace.findings.evidence import op_evidence
-from gaptrace.findings.quantity import quantity
 from gaptrace.findings.rule import Claim, rule
-from gaptrace.findings.view import Needs, View
+from gaptrace.findings.wording import quantity
+from gaptrace.measure.view import Needs, View
+from gaptrace.quantity import AT_LEAST, BYTES_PER_S, COUNT, NS, PREDICTED, SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,12 +65,12 @@ def below_roofline(view: View) -> Iterator[Claim]:
         "GT503",
         min(excess.ns, view.busy),
         {
-            "products": view.per_token(slow.sum(), "count"),
-            "bandwidth": quantity(moved_sum / time_sum * 1e9, "bytes/s"),
-            "of_peak": quantity(least_sum / time_sum, "share"),
+            "products": view.per_token(slow.sum(), COUNT),
+            "bandwidth": quantity(moved_sum / time_sum * 1e9, BYTES_PER_S),
+            "of_peak": quantity(least_sum / time_sum, SHARE),
             "peak_source": str(view.analysis.ceilings.peak_source),
             "spent": spent,
-            "at_peak": quantity(spent.ns - excess.ns, "ns/token", "predicted", "at least"),
+            "at_peak": quantity(spent.ns - excess.ns, NS, PREDICTED, AT_LEAST),
         },
         "likely",
         evidence=op_evidence(view, np.flatnonzero(mask), "GT503"),

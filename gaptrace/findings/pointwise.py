@@ -12,11 +12,13 @@ import numpy as np
 
 from gaptrace.findings.claims import host_work
 from gaptrace.findings.evidence import EVIDENCE_SHOWN, evidence_at, label
-from gaptrace.findings.quantity import quantity
-from gaptrace.findings.rule import Claim, Evidence, rule
-from gaptrace.findings.view import EXTRAPOLATED, Needs, View
+from gaptrace.findings.rule import Claim, rule
+from gaptrace.findings.wording import quantity
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.links import names_where
+from gaptrace.measure.view import EXTRAPOLATED, Needs, View
+from gaptrace.quantity import COUNT, NS
+from gaptrace.results.analysis import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,7 +96,7 @@ def _run_evidence(view: View, rule: str, runs: Runs, chosen: Ints) -> tuple[Evid
     shown = []
     for run in order:
         first, last = runs.ops[runs.first[run]], runs.ops[runs.first[run] + runs.size[run] - 1]
-        what = label(rule, kernels=quantity(runs.size[run], "count"))
+        what = label(rule, kernels=quantity(runs.size[run], COUNT))
         span = (runs.begin[run], runs.begin[run] + runs.ns[run])
         call, around = links.launch[first], (links.row[first], links.row[last])
         shown.append(
@@ -133,10 +135,10 @@ def tiny_kernels(view: View) -> Iterator[Claim]:
         return
     dur = (view.device.links.end - view.device.links.start)[runs.ops]
     facts: dict[str, Fact] = {
-        "kernels": view.per_token(runs.ops.size, "count"),
-        "duration": quantity(float(np.median(dur)), "ns"),
-        "runs": view.per_token(runs.size.size, "count"),
-        "launches": view.per_token(removed, "count"),
+        "kernels": view.per_token(runs.ops.size, COUNT),
+        "duration": quantity(float(np.median(dur)), NS),
+        "runs": view.per_token(runs.size.size, COUNT),
+        "launches": view.per_token(removed, COUNT),
     }
     every = np.arange(runs.size.size)
     for claim in _run_claims(view, "GT501", runs, every, runs.ops.size, facts):
@@ -161,8 +163,8 @@ def _chain(view: View, runs: Runs) -> Iterator[Claim]:
     shown = names[first : first + min(size, CHAIN_SHOWN)].tolist()
     chain = [classify(view.trace.names[code]).short for code in shown]
     facts: dict[str, Fact] = {
-        "length": quantity(size, "count"),
-        "times": view.per_token(chosen.size, "count"),
+        "length": quantity(size, COUNT),
+        "times": view.per_token(chosen.size, COUNT),
         "chain": " → ".join(chain + ["…"] * (size > CHAIN_SHOWN)),
     }
     yield from _run_claims(view, "GT502", runs, chosen, chosen.size, facts)

@@ -9,20 +9,31 @@ from typing import TYPE_CHECKING
 
 from gaptrace import units
 from gaptrace.findings.evidence import NAMES_SHOWN
-from gaptrace.findings.quantity import Quantity, quantity
 from gaptrace.findings.rule import Claim, rule
-from gaptrace.findings.view import Needs, View
-from gaptrace.findings.wording import clause_text
+from gaptrace.findings.wording import clause_text, quantity
 from gaptrace.knowledge.graph_skips import skip_of
 from gaptrace.knowledge.inductor_names import inductor_parts
 from gaptrace.measure.startup import COLD, PARTLY, startup_of
+from gaptrace.measure.view import Needs, View
+from gaptrace.quantity import (
+    AT_MOST,
+    BYTES,
+    BYTES_PER_S,
+    COUNT,
+    GIVEN,
+    NS,
+    PREDICTED,
+    SHARE,
+    UNPROFILED,
+    Quantity,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gaptrace.findings.wording import Fact
 
-NS = 1e9
+NS_PER_S = 1e9
 # Recordings beyond this many for each captured part: one for every call, or for every shape.
 MANY_RECORDINGS = 4
 # Padding below this share of the positions read is what a fine grid of buckets leaves.
@@ -31,12 +42,12 @@ PADDED = 0.05
 LONGER_ALONE = 1.5
 TEMPLATE = "Triton template"
 # A start that compiles for less than this is not worth shipping a cache for.
-SHORT_COMPILE_NS = 5 * NS
+SHORT_COMPILE_NS = 5_000_000_000
 
 
 def _count(value: float | None) -> Quantity | None:
     """A number that the recorder counted; None for none."""
-    return quantity(value or None, "count", "unprofiled")
+    return quantity(value or None, COUNT, UNPROFILED)
 
 
 @rule("GT406", needs=Needs.STEPS)
@@ -81,7 +92,7 @@ def recorded_again(view: View) -> Iterator[Claim]:
     yield Claim(
         "GT407",
         facts={
-            "recordings": quantity(recordings, "count", "unprofiled"),
+            "recordings": quantity(recordings, COUNT, UNPROFILED),
             "partitions": _count(partitions if partitions > 1 else None),
             "rerecordings": _count(again),
             "late": _count(late),
@@ -107,7 +118,7 @@ def padding(view: View) -> Iterator[Claim]:
     bucket, sizes = (analysis.manifest.get("buckets", name) for name in ("this", "sizes"))
     listed = [units.count(n) for n in (sizes if isinstance(sizes, list) else []) if _is_size(n)]
     facts: dict[str, Fact] = {
-        "padding": quantity(share, "share", "unprofiled"),
+        "padding": quantity(share, SHARE, UNPROFILED),
         "bucket": _count(bucket) if _is_size(bucket) else None,
         "sizes": ", ".join(listed) or None,
         "buckets": not _is_size(bucket),
@@ -115,16 +126,16 @@ def padding(view: View) -> Iterator[Claim]:
     ceiling = 0.0
     if moved.kv_bytes and peak:
         wasted = share * moved.kv_bytes
-        ceiling = wasted * NS / peak / (analysis.headline.tokens_per_step or 1)
+        ceiling = wasted * NS_PER_S / peak / (analysis.headline.tokens_per_step or 1)
         ceiling = ceiling if view.busy is None else min(ceiling, view.busy)
         if not view.matters(ceiling):
             return
         facts |= {
-            "wasted": quantity(wasted, "bytes", "unprofiled", "at most"),
-            "kv_bytes": quantity(moved.kv_bytes, "bytes", "given"),
+            "wasted": quantity(wasted, BYTES, UNPROFILED, AT_MOST),
+            "kv_bytes": quantity(moved.kv_bytes, BYTES, GIVEN),
             "kv_source": moved.kv_source,
-            "time": quantity(ceiling, "ns/token", "predicted", "at most"),
-            "bandwidth": quantity(peak, "bytes/s", "given"),
+            "time": quantity(ceiling, NS, PREDICTED, AT_MOST),
+            "bandwidth": quantity(peak, BYTES_PER_S, GIVEN),
         }
     yield Claim("GT408", ceiling, {**facts, "unknown": not ceiling}, "likely", places=1)
 
@@ -165,11 +176,11 @@ def tuned_by_noise(view: View) -> Iterator[Claim]:
         "GT409",
         facts={
             "choices": _count(len(chosen)),
-            "alone": quantity(alone, "ns", "unprofiled"),
-            "extern": quantity(library, "ns", "unprofiled"),
-            "run": quantity(run, "count"),
-            "inside": quantity(inside, "ns"),
-            "overhead": quantity(1 - inside / alone, "share", "unprofiled"),
+            "alone": quantity(alone, NS, UNPROFILED),
+            "extern": quantity(library, NS, UNPROFILED),
+            "run": quantity(run, COUNT),
+            "inside": quantity(inside, NS),
+            "overhead": quantity(1 - inside / alone, SHARE, UNPROFILED),
         },
         places=len(chosen),
     )
@@ -196,21 +207,21 @@ def cold_start(view: View) -> Iterator[Claim]:
         manifest.integer("compile", "cache", "new_files", kind) or 0 for kind in ("cubin", "so")
     )
     all_found = start.cache == PARTLY and not misses
-    size = manifest.integer("compile", "cache", "bytes")
+    size = manifest.integer("compile", "cache", BYTES)
     yield Claim(
         "GT307",
         facts={
             "cache": start.cache,
-            "ready": quantity(start.ready_ns, "ns", "unprofiled"),
-            "compiling": quantity(start.compile_ns or None, "ns", "unprofiled"),
-            "tuning": quantity(start.autotune_ns or None, "ns", "unprofiled"),
+            "ready": quantity(start.ready_ns, NS, UNPROFILED),
+            "compiling": quantity(start.compile_ns or None, NS, UNPROFILED),
+            "tuning": quantity(start.autotune_ns or None, NS, UNPROFILED),
             "within": bool(start.compile_ns),
-            "capturing": quantity(start.capture_ns or None, "ns", "unprofiled"),
-            "misses": quantity(misses, "count", "unprofiled"),
-            "built": quantity(built, "count", "unprofiled"),
+            "capturing": quantity(start.capture_ns or None, NS, UNPROFILED),
+            "misses": quantity(misses, COUNT, UNPROFILED),
+            "built": quantity(built, COUNT, UNPROFILED),
             "missed": bool(misses or built),
             "all_found": all_found,
-            "size": None if all_found else quantity(size or None, "bytes", "unprofiled"),
+            "size": None if all_found else quantity(size or None, BYTES, UNPROFILED),
         },
         title="cache",
         places=1,

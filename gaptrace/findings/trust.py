@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gaptrace.findings.evidence import event_evidence, gap_evidence, label
-from gaptrace.findings.quantity import Quantity, quantity
-from gaptrace.findings.rule import Claim, Evidence, rule
-from gaptrace.findings.view import Needs, View
+from gaptrace.findings.rule import Claim, rule
+from gaptrace.findings.wording import quantity
+from gaptrace.measure.view import Needs, View
+from gaptrace.quantity import COUNT, NS, SHARE, TIMES, UNPROFILED, Quantity
+from gaptrace.results.analysis import Evidence
 from gaptrace.trace import Cat
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def captured_share(view: View) -> float:
 
 
 def _share(part: float, whole: float | None) -> Quantity | None:
-    return quantity(part / whole, "share") if whole else None
+    return quantity(part / whole, SHARE) if whole else None
 
 
 @rule("GT001", "GT002", needs=Needs.STEPS)
@@ -48,24 +50,24 @@ def nothing_to_win(view: View) -> Iterator[Claim]:
         return
     head = view.analysis.headline
     facts: dict[str, Fact] = {
-        "idle_total": quantity(view.idle, "ns/token"),
+        "idle_total": quantity(view.idle, NS),
         "idle_share": _share(view.idle, view.period),
         "not_the_host": True,
     }
     if causes_known:
         causes = head.idle_by_cause_ns if view.idle else {}
-        facts["nodes"] = quantity(causes.get("graph_node") or None, "ns/token")
-        facts["device_waits"] = quantity(causes.get("device_wait") or None, "ns/token")
+        facts["nodes"] = quantity(causes.get("graph_node") or None, NS)
+        facts["device_waits"] = quantity(causes.get("device_wait") or None, NS)
         facts["late"] = view.late if view.matters(view.late.traced or 0.0) else None
     if captured_share(view) > CAPTURED:
-        facts["captured"] = quantity(head.captured_share, "share")
+        facts["captured"] = quantity(head.captured_share, SHARE)
         launches = head.per_token["launches"].median
-        facts["launches"] = quantity(launches or None, "count/token")
+        facts["launches"] = quantity(launches or None, COUNT)
         yield Claim("GT001", facts=facts)
         return
     queue = head.host_time_ns.get("backpressure")
     if causes_known and queue and view.matters(queue):
-        facts["queue"] = quantity(queue, "ns/token")
+        facts["queue"] = quantity(queue, NS)
     yield Claim("GT002", facts=facts)
 
 
@@ -98,12 +100,12 @@ def no_steps(view: View) -> Iterator[Claim]:
     if steps is not None and len(steps):
         phases = sorted(Counter(steps.phase).items())
         facts["rule"] = steps.rule
-        facts["steps"] = quantity(len(steps), "count")
+        facts["steps"] = quantity(len(steps), COUNT)
         facts["phases"] = ", ".join(f"{n} {phase}" for phase, n in phases)
         launched = device.links.row.size if device is not None else 0
         outside = launched - int((steps.op_step >= 0).sum())
         if outside > 0.5 * launched:
-            facts["outside_share"] = quantity(outside / launched, "share")
+            facts["outside_share"] = quantity(outside / launched, SHARE)
     notes = view.trace.rows_of(Cat.ANNOTATION)
     longest = notes[np.argsort(-view.trace.dur[notes], kind="stable")[:3]].tolist()
     evidence: tuple[Evidence, ...] = tuple(
@@ -139,8 +141,8 @@ def profiler_slowdown(view: View) -> Iterator[Claim]:
     yield Claim(
         "GT006",
         facts={
-            "slowdown": quantity(rate.dilation, "x"),
-            "step": quantity(rate.unprofiled_step_ns, "ns", "unprofiled"),
-            "idle_limit": quantity(view.idle_limit, "ns/token", "unprofiled"),
+            "slowdown": quantity(rate.dilation, TIMES),
+            "step": quantity(rate.unprofiled_step_ns, NS, UNPROFILED),
+            "idle_limit": quantity(view.idle_limit, NS, UNPROFILED),
         },
     )

@@ -13,11 +13,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gaptrace.findings.quantity import Amount, Quantity
+from gaptrace import units
 from gaptrace.knowledge.rules import common_clauses, template
+from gaptrace.measure.view import Amount
+from gaptrace.quantity import COUNT, EXACT, NS, RANGE, TRACED, Bound, Quantity
 
 Fact = Quantity | Amount | str | bool | None
+Clauses = Mapping[str, str | Sequence[str]]
 _FIELD = re.compile(r"\{([\w.]+)(?::([^{}|]+)(?:\|([^{}]+))?)?\}")
+
+
+def quantity(
+    value: float | None, unit: str, basis: str = TRACED, bound: Bound = EXACT
+) -> Quantity | None:
+    """A number of a finding; None where it is not known, so that no clause with it is printed."""
+    return None if value is None else Quantity(float(value), unit, basis, bound)
 
 
 def title_text(rule: str, variant: str, facts: Mapping[str, Fact]) -> str:
@@ -38,9 +48,6 @@ def common_text(name: str, facts: Mapping[str, Fact]) -> str:
     return _filled(common_clauses()[name], facts, common_clauses())
 
 
-Clauses = Mapping[str, str | Sequence[str]]
-
-
 def _filled(text: str | Sequence[str], facts: Mapping[str, Fact], clauses: Clauses) -> str:
     filled = _fill(text, {**facts, **dict(_of_amounts(facts))}, clauses)
     if filled is None:
@@ -57,10 +64,10 @@ def _of_amounts(facts: Mapping[str, Fact]) -> list[tuple[str, Fact]]:
         traced = fact.ns if fact.traced is None else fact.traced
         own: dict[str, Fact] = {
             "unit": facts.get("unit"),
-            "traced": Quantity(traced, "ns"),
-            "left": fact.quantity(),
-            "some": Quantity(fact.steps, "count"),
-            "of": Quantity(fact.of, "count"),
+            "traced": Quantity(traced, NS),
+            "left": fact.quantity,
+            "some": Quantity(fact.steps, COUNT),
+            "of": Quantity(fact.of, COUNT),
             "rare": not fact.typical,
             "some_left": 0 < fact.ns < traced,
             "none_left": fact.ns == 0 < traced,
@@ -91,10 +98,13 @@ def _fill(text: str | Sequence[str], facts: Mapping[str, Fact], clauses: Clauses
             return ""
         if isinstance(fact, str):
             return fact
-        number = fact.quantity() if isinstance(fact, Amount) else fact
+        number = fact.quantity if isinstance(fact, Amount) else fact
+        # What bounds it is for the sentence to say.
+        bare = Quantity(number.value, number.unit)
+        shown = units.text(number if number.bound == RANGE else bare)
         if one is None:
-            return number.text
-        return f"{number.text} {one if number.value == 1 else many or f'{one}s'}"
+            return shown
+        return f"{shown} {one if number.value == 1 else many or f'{one}s'}"
 
     filled = _FIELD.sub(field, text)
     return None if unknown else filled

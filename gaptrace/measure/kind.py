@@ -178,9 +178,13 @@ def _share(
 def _shaped(
     trace: Trace, start: int, end: int, pattern: re.Pattern[str]
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Name and dimensions of ops of such names in a window, where shapes were recorded."""
+    """Name and dimensions of ops of such names in a window, where shapes were recorded.
+
+    Windows that were inferred begin with a launch call, so an op is where it ends.
+    """
     rows, shape = trace.op.rows, trace.op.shape
-    inside = (shape >= 0) & (trace.start[rows] >= start) & (trace.start[rows] < end)
+    ended = trace.start[rows] + trace.dur[rows]
+    inside = (shape >= 0) & (ended > start) & (ended <= end)
     for index in np.flatnonzero(inside).tolist():
         name = trace.name_of(int(rows[index]))
         if pattern.match(name):

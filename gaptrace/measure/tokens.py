@@ -77,5 +77,6 @@ def tokens_of_steps(
 
 
 def _all(count: int, tokens: float) -> npt.NDArray[np.float64] | Ints:
-    whole = float(tokens).is_integer()
-    return np.full(count, int(tokens) if whole else tokens, np.int64 if whole else np.float64)
+    if float(tokens).is_integer():
+        return np.full(count, int(tokens), np.int64)
+    return np.full(count, tokens, np.float64)

@@ -14,8 +14,9 @@ import numpy as np
 
 from gaptrace import intervals as iv
 from gaptrace import units
-from gaptrace.findings.view import Bools, Calls, View
-from gaptrace.findings.waits import (
+from gaptrace.measure.attribution import enclosing
+from gaptrace.measure.view import Bools, Calls, View
+from gaptrace.measure.waits import (
     COPY,
     EXPLICIT,
     SCALAR,
@@ -24,7 +25,6 @@ from gaptrace.findings.waits import (
     pageable_ops,
     wait_kinds,
 )
-from gaptrace.measure.attribution import enclosing
 from gaptrace.predict.places import places
 from gaptrace.results.manifest import Input
 from gaptrace.results.prediction import Blocker, BlockerPlace

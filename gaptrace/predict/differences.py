@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaptrace.findings.view import View
 from gaptrace.measure.links import names_where
+from gaptrace.measure.view import View
 from gaptrace.predict.places import places
 from gaptrace.results.prediction import Blocker, BlockerPlace
 from gaptrace.trace import Ints

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from gaptrace import units
-from gaptrace.findings.view import View
 from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.fusion_model import Estimate
 from gaptrace.measure.headline import step_ns
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.view import View
 from gaptrace.predict.constants import SEAM_PRICE_NS, GraphModel
 from gaptrace.predict.nodes import Nodes
 from gaptrace.predict.square import is_compiled

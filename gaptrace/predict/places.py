@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gaptrace.findings.view import Values, View
 from gaptrace.measure.attribution import MODULE_PREFIX, frame_lane
+from gaptrace.measure.view import Values, View
 from gaptrace.results.prediction import BlockerPlace
 from gaptrace.trace import Cat, Ints
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaptrace.findings.view import Needs, View
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.view import Needs, View
 from gaptrace.predict.blockers import blockers, recorded_blockers
 from gaptrace.predict.captured import is_captured
 from gaptrace.predict.constants import GraphModel

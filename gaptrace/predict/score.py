@@ -13,6 +13,7 @@ from gaptrace.results.prediction import Realised, Score
 
 # Classes below this share of the busy time say little in percent.
 SMALL_CLASS = 0.05
+TRACED = "as profiled"
 PROFILED = "step times as profiled: the host is slower there"
 
 
@@ -89,12 +90,12 @@ def _busy(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Score]
     real = truth.headline.steps["busy_ns"].median
     if real is None or compiled.busy is None:
         return
-    yield _timed("busy", "busy time", compiled.busy, real, note)
+    yield _timed("busy", "busy time", compiled.busy, real, note, TRACED)
     tokens = truth.headline.tokens_per_step or 1
     for name, ns in (compiled.by_class or {}).items():
         own = truth.kernels.busy_ns_by_class.get(name, 0.0) * tokens
         if max(own, ns) >= SMALL_CLASS * real:
-            yield _score(f"busy_{name}", f"busy: {name}", "ns", ns, own, None, note)
+            yield _score(f"busy_{name}", f"busy: {name}", "ns", ns, own, None, note, TRACED)
 
 
 def _of_capture(
@@ -112,17 +113,19 @@ def _step(
         return
     if truth.headline.rate.source != "unprofiled":
         note = f"{note}; {PROFILED}" if note else PROFILED
-    yield _timed(name, title, predicted, float(real), note)
+    yield _timed(name, title, predicted, float(real), note, truth.headline.rate.source)
 
 
-def _timed(name: str, title: str, predicted: Estimate, real: float, note: str) -> Score:
+def _timed(
+    name: str, title: str, predicted: Estimate, real: float, note: str, source: str
+) -> Score:
     bounds = (predicted.low_ns, predicted.high_ns)
-    return _score(name, title, "ns", predicted.ns, real, bounds, note)
+    return _score(name, title, "ns", predicted.ns, real, bounds, note, source)
 
 
 def _score(
     name: str, title: str, unit: str, predicted: float, real: float,
-    bounds: tuple[float, float] | None, note: str,
+    bounds: tuple[float, float] | None, note: str, source: str | None = None,
 ) -> Score:  # fmt: skip
     """A figure with its error and whether the printed range holds the measured one."""
     return Score(
@@ -135,4 +138,5 @@ def _score(
         range=bounds,
         inside=None if bounds is None else bounds[0] <= real <= bounds[1],
         note=note or None,
+        source=source,
     )

@@ -107,13 +107,16 @@ class CompiledStep:
         """The step as plain data."""
         if self.already or self.kernels is None:
             return Compile(None, self.source, already=self.already, note=self.note)
+        classes = self.by_class
         figures = CompiledFigures(
             kernels=self.kernels,
             generated=self.generated,
             extern=self.extern,
             launches=self.launches,
             busy_ns=ns_of(self.busy),
-            busy_ns_by_class=self.by_class and {k: round(ns) for k, ns in self.by_class.items()},
+            busy_ns_by_class=None
+            if classes is None
+            else {k: round(ns) for k, ns in classes.items()},
             step_ns=ns_of(self.launched),
             captured_step_ns=ns_of(self.captured),
             range=CompiledRanges(

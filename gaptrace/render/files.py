@@ -8,7 +8,7 @@ from typing import Any
 
 from gaptrace.document.blocks import Detail, Document
 from gaptrace.document.build import document
-from gaptrace.document.privacy import redacted
+from gaptrace.document.privacy import redacted, shown_path
 from gaptrace.document.sections import Context
 from gaptrace.document.several import several
 from gaptrace.errors import OptionError
@@ -72,11 +72,11 @@ def _document(reports: Sequence[Report], detail: Detail, *, redact: bool) -> Doc
     documents = []
     for index, report in enumerate(reports):
         prefix = f"r{index + 1}-" if len(reports) > 1 else ""
-        analyses, result = report.analyses, report.result
+        result, analyses = report.result, report.analyses
         if redact:
+            folder = getattr(result, "path", "")
+            analyses = {shown_path(path, folder): own for path, own in analyses.items()}
             result = redacted(result)
-            sources = ((redacted(a.result).source, a) for a in analyses.values())
-            analyses = {source.folder or source.path: a for source, a in sources}
-        context = Context(detail, analyses, prefix)
+        context = Context(detail, analyses, prefix, say=redacted if redact else str)
         documents.append(document(result, context))
     return documents[0] if len(documents) == 1 else several(documents, detail)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -26,9 +27,18 @@ from gaptrace.render.elements import (
     shortened,
 )
 from gaptrace.render.formats import Format, Style
-from gaptrace.render.html_blocks import DRAWS, Page, drawn, glossary, inline
+from gaptrace.render.html_blocks import (
+    DRAWS,
+    Page,
+    definitions,
+    drawn,
+    glossary,
+    inline,
+    keys_dialog,
+)
 from gaptrace.results.codec import to_data
-from gaptrace.timeline.views import Views, as_data
+from gaptrace.timeline.columns import as_data
+from gaptrace.timeline.views import Views
 
 # A page larger than this is made again with less: see `_SMALLER`.
 HARD_CAP = 8_000_000
@@ -70,7 +80,7 @@ def render(document: Document, style: Style) -> str:
 
 def _page(document: Document, smaller: int) -> str:
     page = Page(static=smaller >= 2)
-    page.ids |= {"main", "keys", "glossary", "timelines", "result", "parts"}
+    page.ids |= {"main", "keys", "glossary", "timelines", "result"}
     parts = [(part, _prefix(part, i)) for i, part in enumerate(document.parts, start=1)]
     outside = _anchors(document)
     for part, prefix in parts:
@@ -121,10 +131,11 @@ def _anchors(document: Document) -> dict[str, str]:
 
 def _section(section: Section, page: Page) -> Element:
     anchor = page.claim(section.id)
+    inner = replace(page, heading=section.title)
     return element(
         "section",
         element(f"h{page.level}", section.title, id=anchor and page.claim(f"h-{anchor}")),
-        drawn(section.blocks, page),
+        drawn(section.blocks, inner),
         id=anchor,
         aria_labelledby=f"h-{anchor}" if anchor else None,
         class_="part",
@@ -170,7 +181,7 @@ def _tabs(parts: Sequence[tuple[Document, str]], body: Sequence[Element]) -> Ele
         )
         for i, (part, prefix) in enumerate(parts)
     ]
-    return element("div", choice, body, class_="tabs", id="parts")
+    return element("div", choice, body, class_="tabs")
 
 
 @cache
@@ -257,7 +268,7 @@ def _shell(document: Document, content: Sequence[Any], data: Sequence[Element | 
             "Made by gaptrace from a torch.profiler trace. A cause is what the host did during "
             "a gap: evidence, not proof; figures that follow from it are ceilings.",
         ),
-        _keys(),
+        keys_dialog(KEYS),
         data,
         [asset("script", text) for text in last],
     )
@@ -285,51 +296,13 @@ def _navigation(items: Sequence[tuple[str, str]], label: str, css: str) -> Eleme
 
 def _glossary(page: Page) -> Element:
     """The definitions of everything the page links to, in the order of the glossary."""
-    rows = [
-        element(
-            "div",
-            element("dt", item.title, id=f"def-{item.id}", tabindex="-1"),
-            element(
-                "dd",
-                element("b", item.answer),
-                f" {item.definition}",
-                element("span", f" Unit: {item.unit}.", class_="soft") if item.unit else None,
-                element("span", f" JSON: {', '.join(item.json)}.", class_="soft mono")
-                if item.json
-                else None,
-            ),
-        )
-        for item in glossary().values()
-        if item.id in page.terms
-    ]
     return element(
         "section",
         element("h2", "Glossary", id="h-glossary"),
-        element("dl", rows, class_="glossary"),
+        definitions([item for item in glossary().values() if item.id in page.terms]),
         id="glossary",
         aria_labelledby="h-glossary",
         class_="part",
-    )
-
-
-def _keys() -> Element:
-    return element(
-        "dialog",
-        element("h2", "Keys"),
-        element(
-            "dl",
-            [
-                element(
-                    "div",
-                    element("dt", [(element("kbd", key), " ") for key in keys.split()]),
-                    element("dd", what),
-                )
-                for keys, what in KEYS
-            ],
-            class_="facts",
-        ),
-        id="keys",
-        aria_label="keyboard map",
     )
 
 

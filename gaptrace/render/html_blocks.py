@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
+
+import msgspec
 
 from gaptrace import units
 from gaptrace.document.blocks import (
@@ -15,7 +18,6 @@ from gaptrace.document.blocks import (
     Block,
     Cell,
     Chart,
-    Column,
     Facts,
     FindingItem,
     Findings,
@@ -33,10 +35,11 @@ from gaptrace.render.drawing.bars import draw_bars
 from gaptrace.render.drawing.charts import draw_chart
 from gaptrace.render.drawing.lanes import draw_lanes, small_multiples
 from gaptrace.render.drawing.looks import word
-from gaptrace.render.drawing.picture import Picture, swatch
-from gaptrace.render.elements import Element, Node, element, nodes, percent, prose
+from gaptrace.render.drawing.picture import Picture, basis_note, swatch
+from gaptrace.render.elements import Child, Element, Node, element, percent, prose
+from gaptrace.render.tables import basis_words, row_label, text_table
 from gaptrace.timeline.views import Views
-from gaptrace.vocabulary import VERDICT_SIGNS
+from gaptrace.vocabulary import VERDICT_SIGNS, VERDICTS
 
 ROWS_SHOWN = 200
 NAME_WIDTH = 44
@@ -48,12 +51,14 @@ class Page:
     """What blocks on one page share: terms they used, ids they took, timelines to embed.
 
     level: of the heading of a section; blocks of it are one lower. anchors: what a target leads to.
-    part: the part of the document that is being drawn. static: without data for the canvas.
+    part: the part of the document that is being drawn. heading: of the section. static: without
+    data for the canvas.
     """
 
     level: int = 2
     anchors: Mapping[str, str] = field(default_factory=dict)
     part: str = ""
+    heading: str = ""
     static: bool = False
     terms: set[str] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
@@ -70,13 +75,17 @@ class Page:
         self.ids.add(id)
         return id
 
+    def free(self, id: str) -> str:  # noqa: A002
+        """`id`, or the first of `id-2`, `id-3` ... that nothing on the page has."""
+        tries = (f"{id}-{n}" if n > 1 else id for n in count(1))
+        return next(found for one in tries if (found := self.claim(one)))
+
     def link(self, term: str, label: str) -> Node:
         """A label as a link to what defines it; plain where the glossary lacks the term."""
-        item = glossary().get(term)
-        if item is None:
+        if term not in glossary():
             return label
         self.terms.add(term)
-        return element("a", label, href=f"#def-{term}", class_="def", title=item.answer)
+        return element("a", label, href=f"#def-{term}", class_="def")
 
 
 def glossary() -> Mapping[str, Entry]:
@@ -95,7 +104,7 @@ def quantity(value: Quantity, shown: str | None = None) -> Element:
         "span",
         units.text(value, shown),
         class_="q",
-        title=value.basis or None,
+        title=basis_words(value.basis) or None,
         **number_data(value),
     )
 
@@ -122,8 +131,10 @@ def inline(part: Inline, page: Page) -> Node:
 def words(part: Text, page: Page) -> Node:
     """Words by their role, leading to their definition or to a place on the page."""
     shown: Node = part.text
+    if part.role == "verdict":
+        shown = VERDICTS.get(part.text, part.text)
     if part.term:
-        shown = page.link(part.term, part.text)
+        shown = page.link(part.term, str(shown))
     if part.role == "name":
         shown = element(
             "span",
@@ -182,38 +193,34 @@ def note(block: Note, page: Page) -> Element:
 
 def facts(block: Facts, page: Page) -> Element:
     """Named values: in one line, or as a list of pairs."""
-    title = _title(block.title, page)
     if block.line:
         line: list[Node] = []
         for fact in block.facts:
             line += [FACT_SEPARATOR] if line else []
-            line += [words(fact.label, page), " ", *_values(fact.parts, page)]
-        return element("div", title, element("p", line, class_="line"))
+            line += [words(fact.label, page), " "] if fact.label.text else []
+            line += _values(fact.parts, page)
+        named = [element("b", block.title), ": "] if block.title else None
+        return element("p", named, line, class_="line")
     rows = [
         element("div", element("dt", words(f.label, page)), element("dd", _values(f.parts, page)))
         for f in block.facts
     ]
-    return element("div", title, element("dl", rows, class_="facts"))
+    return element("div", _title(block.title, page), element("dl", rows, class_="facts"))
 
 
 def _values(parts: Sequence[Inline], page: Page) -> tuple[Node, ...]:
     """Parts one after another, each number with its basis."""
     shown: list[Node] = []
-    for i, part in enumerate(parts):
-        if i and isinstance(part, (Quantity, Text)) and not _ends_open(parts[i - 1]):
-            shown.append(" ")
+    for part in parts:
         shown.append(inline(part, page))
         if isinstance(part, Quantity) and part.known and part.basis:
-            shown.append(element("span", f" ({part.basis})", class_="soft"))
+            shown.append(element("span", f" ({basis_words(part.basis)})", class_="soft"))
     return tuple(shown)
 
 
-def _ends_open(part: Inline) -> bool:
-    return isinstance(part, str) and part.endswith((" ", "("))
-
-
 def _title(text: str, page: Page) -> Element | None:
-    return element(f"h{page.level + 1}", text) if text else None
+    """A heading over a block, but for one that only repeats its section's."""
+    return element(f"h{page.level + 1}", text) if text and text != page.heading else None
 
 
 # ---------------------------------------------------------------- tables
@@ -221,114 +228,72 @@ def _title(text: str, page: Page) -> Element | None:
 
 def table(block: Table, page: Page) -> Element:
     """A table inside its own frame; only the first 200 rows, and how many more there are."""
-    shown = block.rows[:ROWS_SHOWN]
-    column_units = [
-        units.shown_unit(
-            (cell for row in block.rows if (cell := _at(row, i)) is not None), column.unit
-        )
-        if column.unit is not None
-        else None
-        for i, column in enumerate(block.columns)
-    ]
+    text = text_table(block, ROWS_SHOWN)
     head = [
         element(
-            "th", _head(column, unit, page), scope="col", class_="n" if column.numeric else None
+            "th",
+            page.link(column.term, column.label),
+            heading.words.removeprefix(column.label),
+            scope="col",
+            class_="n" if heading.numeric else None,
         )
-        for column, unit in zip(block.columns, column_units, strict=True)
+        for column, heading in zip(block.columns, text.headings, strict=True)
+    ]
+    body = [
+        _row(row, block, cells, unit, page)
+        for row, cells, unit in zip(block.rows, text.rows, text.units, strict=False)
     ]
     frame = element(
         "div",
         element(
             "table",
-            element("caption", block.title, class_="hide"),
+            element("caption", block.title, class_="hide") if block.title else None,
             element("thead", element("tr", head)),
-            element("tbody", [_row(row, block.columns, column_units, page) for row in shown]),
+            element("tbody", body),
             class_="data",
         ),
         class_="frame",
         tabindex="0",
         role="region",
-        aria_label=block.title,
+        aria_label=block.title or page.heading or "table",
     )
-    rest = len(block.rows) - len(shown)
-    below = [element("p", prose(text), class_="soft") for text in block.notes]
-    if rest:
-        below.append(element("p", f"{units.counted(rest, 'more row')} in --json.", class_="soft"))
+    below = [element("p", prose(note), class_="soft") for note in block.notes]
+    if text.hidden:
+        more = f"{units.counted(text.hidden, 'more row')} in --json."
+        below.append(element("p", more, class_="soft"))
+    anchor = page.claim(block.id)
     if block.folded:
-        return element(
-            "details",
-            element("summary", block.title),
-            frame,
-            below,
-            class_="twin",
-            id=page.claim(block.id),
-        )
-    return element(
-        "div", _title(block.title, page), frame, below, class_="tablebox", id=page.claim(block.id)
-    )
+        title = element("summary", block.title or "data")
+        return element("details", title, frame, below, class_="twin", id=anchor)
+    return element("div", _title(block.title, page), frame, below, class_="tablebox", id=anchor)
 
 
-def _at(row: Row, i: int) -> Quantity | None:
-    cell = row.cells[i] if i < len(row.cells) else None
-    return cell if isinstance(cell, Quantity) else None
-
-
-def _head(column: Column, unit: str | None, page: Page) -> tuple[Node, ...]:
-    """Label, unit and basis, once for the whole column: `step, ms (unprofiled)`."""
-    return nodes(
-        page.link(column.term, column.label) if column.term else column.label,
-        f", {unit}" if unit else None,
-        f" ({column.basis})" if column.basis else None,
-    )
-
-
-def _row(
-    row: Row, columns: Sequence[Column], column_units: Sequence[str | None], page: Page
-) -> Element:
+def _row(row: Row, block: Table, cells: Sequence[str], unit: str, page: Page) -> Element:
     if row.heading:
-        first = _cell_words(row.cells[0] if row.cells else "", "", page)
-        return element(
-            "tr", element("th", first, scope="rowgroup", colspan=len(columns)), class_="group"
-        )
-    numbers = (_at(row, i) for i, column in enumerate(columns) if column.unit is None)
-    own = [cell for cell in numbers if cell is not None]
-    unit = None if row.unit is None else units.shown_unit(own, row.unit)
-    cells = []
-    for i, (cell, column) in enumerate(zip(row.cells, columns, strict=True)):
+        first = _cell_words(row.cells[0], "", page)
+        span = len(block.columns)
+        return element("tr", element("th", first, scope="rowgroup", colspan=span), class_="group")
+    shown = []
+    for i, (cell, column, text) in enumerate(zip(row.cells, block.columns, cells, strict=True)):
+        numeric = column.numeric or column.unit is not None
         if isinstance(cell, Quantity):
-            fixed = column_units[i] if column.unit is not None else unit
-            cells.append(_number(cell, column.unit or row.unit, fixed))
-            continue
-        text = cell.text if isinstance(cell, Text) else cell or ""
-        shown = _cell_words(cell, column.look, page)
-        if i == 0:
-            shown = _first(row, shown, unit, page)
-        css = "n" if column.numeric else "mono" if _is_name(cell) else None
-        value = text if column.numeric and text.isdecimal() else None
-        cells.append(element("td", shown, class_=css, data_v=value))
-    return element("tr", cells, class_="weak" if row.weak else None)
+            node: Node = text
+            css = "n" if cell.known else "n withheld"
+            data = number_data(cell)
+        else:
+            node = _cell_words(cell, column.look, page)
+            css = "n" if numeric else "mono" if _is_name(cell) else ""
+            data = {"data_v": text} if numeric and text.isdecimal() else {}
+        if i == 0 and row.key and (isinstance(cell, Quantity) or isinstance(node, str)):
+            node = _jump(row.key, node, page)
+        if i == 0 and row.unit is not None:
+            node = element("span", node, row_label(row, unit, ""))
+        shown.append(element("td", node, class_=css or None, **data))
+    return element("tr", shown, class_="weak" if row.weak else None)
 
 
 def _is_name(cell: Cell) -> bool:
     return isinstance(cell, Text) and cell.role == "name"
-
-
-def _first(row: Row, shown: Node, unit: str | None, page: Page) -> Node:
-    """The first cell: a sample of what the row is about, and the row's own unit and basis."""
-    name, entry = word(row.key) if row.key else ("", None)
-    if row.key and entry is None and isinstance(shown, str):
-        shown = _jump(row.key, shown, page)
-    added = f", {unit}" if unit else ""
-    added += f" ({row.basis})" if row.basis else ""
-    return element("span", swatch(name) if entry is not None else None, shown, added)
-
-
-def _number(cell: Quantity, unit: str | None, shown: str | None) -> Element:
-    """A numeric cell: without its unit where the header or the row states it."""
-    if not cell.known:
-        return element("td", units.text(cell), class_="n withheld", data_unit=cell.unit)
-    text = units.value_text(cell, shown) if cell.unit == unit and shown else units.text(cell)
-    return element("td", text, class_="n", **number_data(cell))
 
 
 def _cell_words(cell: Cell, look: str, page: Page) -> Node:
@@ -337,15 +302,10 @@ def _cell_words(cell: Cell, look: str, page: Page) -> Node:
     if look:
         key = cell.key or cell.text if isinstance(cell, Text) else cell
         name, entry = word(key, look)
-        label = cell.text if isinstance(cell, Text) else entry.label if entry else cell
-        term = entry.term if entry else ""
-        if not key:
-            return label
-        mark = swatch(name) if entry is not None and look != "mode" else None
-        shown = page.link(term, label)
-        if isinstance(cell, Text) and cell.target:
-            shown = _jump(cell.target, label, page)
-        return element("span", mark, shown, class_="one")
+        if entry is not None and look != "mode":
+            label = cell if isinstance(cell, str) else cell.text
+            term = cell.term if isinstance(cell, Text) and cell.term else entry.term
+            return element("span", swatch(name), page.link(term, label), class_="one")
     if not isinstance(cell, Text):
         return element("span", prose(cell)) if "`" in cell else cell
     full = cell.full or cell.text
@@ -398,7 +358,7 @@ def _finding(item: FindingItem, largest: float, page: Page, *, opened: bool) -> 
         class_="gainbar",
         aria_hidden="true",
     )
-    basis = f" ({item.gain.basis})" if item.gain.known and item.gain.basis else None
+    per_token = f" per token{basis_note(item.gain)}" if item.gain.known else None
     pairs: list[tuple[str | Node, str]] = [
         ("how we know", item.how_we_know),
         ("what to try", item.what_to_try),
@@ -428,7 +388,7 @@ def _finding(item: FindingItem, largest: float, page: Page, *, opened: bool) -> 
         "summary",
         element("span", item.id, class_="id mono"),
         element("span", item.title, class_="title"),
-        element("span", quantity(item.gain), basis, bar, class_="ceil"),
+        element("span", quantity(item.gain), per_token, bar, class_="ceil"),
         element(
             "span",
             units.counted(item.places, "place") if item.places else None,
@@ -499,7 +459,7 @@ def chart(block: Chart, page: Page) -> Element:
 
 def _strip(block: Chart, pictures: Sequence[Element], page: Page) -> Element:
     """The steps in order or by duration: two drawings and a choice that needs no script."""
-    name = page.claim(f"{block.id}-order") or f"{block.id}-order-{len(page.ids)}"
+    name = page.free(f"{block.id}-order")
     page.ids |= {f"{name}-{key}" for key in ("by-time", "by-length")}
     choice = [
         (
@@ -522,15 +482,8 @@ def _strip(block: Chart, pictures: Sequence[Element], page: Page) -> Element:
 def _twin(block: Table, page: Page) -> Element | None:
     if not block.rows:
         return None
-    titled = replace_title(block, f"data: {block.title}")
-    return table(titled, page)
-
-
-def replace_title(block: Table, title: str) -> Table:
-    """The same table, folded, under another title."""
-    return Table(
-        block.id, title, block.columns, block.rows, block.shown, folded=True, notes=block.notes
-    )
+    title = f"data: {block.title}" if block.title else "data"
+    return table(msgspec.structs.replace(block, title=title, folded=True), page)
 
 
 def timeline(block: Timeline, page: Page) -> Element:
@@ -543,7 +496,7 @@ def timeline(block: Timeline, page: Page) -> Element:
         )
     views: Views = block.data
     first = views.shown[0].stretch
-    id_ = page.claim(block.id) or f"{block.id}-{len(page.ids)}"
+    id_ = page.free(block.id)
     if not page.static:
         page.timelines.append((id_, views))
     multiples = small_multiples(views)
@@ -589,3 +542,52 @@ def draw(block: Block, page: Page) -> Element:
 def drawn(blocks: Sequence[Block], page: Page) -> list[Any]:
     """Blocks one after another."""
     return [draw(block, page) for block in blocks]
+
+
+# ---------------------------------------------------------------- definitions and keys
+
+
+def definitions(items: Sequence[Entry]) -> Element:
+    """Entries of the glossary, each with what else to look up among them."""
+    known = {item.id: item for item in items}
+    return element("dl", [_definition(item, known) for item in items], class_="glossary")
+
+
+def _definition(item: Entry, known: Mapping[str, Entry]) -> Element:
+    see: list[Node] = []
+    for other in (known[id_] for id_ in item.see if id_ in known):
+        see += [", " if see else " See ", element("a", other.title, href=f"#def-{other.id}")]
+    return element(
+        "div",
+        element("dt", item.title, id=f"def-{item.id}", tabindex="-1"),
+        element(
+            "dd",
+            element("b", item.answer),
+            f" {item.definition}",
+            element("span", f" Unit: {item.unit}.", class_="soft") if item.unit else None,
+            element("span", f" JSON: {', '.join(item.json)}.", class_="soft mono")
+            if item.json
+            else None,
+            element("span", see, ".", class_="soft") if see else None,
+        ),
+    )
+
+
+def keys_dialog(keys: Sequence[tuple[str, str]], *more: Child) -> Element:
+    """The keyboard map that `?` opens."""
+    rows = [
+        element(
+            "div",
+            element("dt", [(element("kbd", key), " ") for key in names.split()]),
+            element("dd", what),
+        )
+        for names, what in keys
+    ]
+    return element(
+        "dialog",
+        element("h2", "Keys"),
+        element("dl", rows, class_="facts"),
+        more,
+        id="keys",
+        aria_label="keyboard map",
+    )

@@ -14,7 +14,6 @@ from gaptrace import units
 from gaptrace.document.blocks import (
     Bars,
     Block,
-    Cell,
     Chart,
     Document,
     Facts,
@@ -34,6 +33,7 @@ from gaptrace.render.drawing.looks import pattern_defs, standalone_style
 from gaptrace.render.drawing.picture import CHARACTER, Picture, said
 from gaptrace.render.elements import Element, element
 from gaptrace.render.formats import Format, Style
+from gaptrace.render.tables import row_label, text_table
 from gaptrace.timeline.views import Views
 
 WIDTH, MARGIN, LINE, GAP = 1_340, 8, 18, 12
@@ -66,8 +66,9 @@ class Sheet:
                         height=picture.height)
             )  # fmt: skip
         self.shapes.append(
-            element("svg", element("title", picture.said), picture.shapes, x=round(x + gutter, 1),
-                    y=top, width=round(width - gutter, 1), height=picture.height, overflow="visible")
+            element("svg", element("title", picture.said), picture.shapes,
+                    x=round(x + gutter, 1), y=top, width=round(width - gutter, 1),
+                    height=picture.height, overflow="visible")
         )  # fmt: skip
         return top + picture.height
 
@@ -161,49 +162,28 @@ def facts(block: Facts, sheet: Sheet) -> None:
 
 def table(block: Table, sheet: Sheet) -> None:
     """The first rows in columns; the others are counted."""
-    rows = block.rows[: min(block.shown, TABLE_ROWS)]
-    units_ = [
-        units.shown_unit((c for r in rows if isinstance(c := r.cells[i], Quantity)), column.unit)
-        if column.unit is not None
-        else ""
-        for i, column in enumerate(block.columns)
-    ]
-    lines = [
-        [
-            column.label
-            + (f", {unit}" if unit else "")
-            + (f" ({column.basis})" if column.basis else "")
-            for column, unit in zip(block.columns, units_, strict=True)
-        ]
-    ]
-    lines += [
-        [_cell(cell, unit) for cell, unit in zip(row.cells, units_, strict=True)] for row in rows
-    ]
-    for row, line in zip(rows, lines[1:], strict=True):
-        line[0] += f" ({row.basis})" if row.basis else ""
+    text = text_table(block, min(block.shown, TABLE_ROWS))
+    lines = [[heading.words for heading in text.headings]]
+    for row, cells, unit in zip(block.rows, text.rows, text.units, strict=False):
+        line = [units.middle_elided(cell, CELL_LETTERS) for cell in cells]
+        if row.unit is not None:
+            line[0] = row_label(row, unit, line[0])
+        lines.append(line)
     wide = [max(len(line[i]) for line in lines) for i in range(len(block.columns))]
     sheet.y += GAP / 2
     for n, line in enumerate(lines):
         sheet.y += LINE
         x = float(MARGIN)
-        for column, text, letters in zip(block.columns, line, wide, strict=True):
+        for heading, words, letters in zip(text.headings, line, wide, strict=True):
             room = letters * CHARACTER
-            place = x + room if column.numeric else x
-            css = f"{'soft ' if n == 0 else ''}{'end' if column.numeric else ''}".strip() or None
-            sheet.shapes.append(element("text", text, x=round(place, 1), y=sheet.y, class_=css))
+            place = x + room if heading.numeric else x
+            css = f"{'soft ' if n == 0 else ''}{'end' if heading.numeric else ''}".strip() or None
+            sheet.shapes.append(element("text", words, x=round(place, 1), y=sheet.y, class_=css))
             x += room + 2 * GAP
-    rest = len(block.rows) - len(rows)
-    if rest:
-        sheet.line(f"{units.counted(rest, 'more row')}.", "soft")
-    for text in block.notes:
-        sheet.line(text, "soft")
-
-
-def _cell(cell: Cell, unit: str) -> str:
-    if isinstance(cell, Quantity):
-        return units.value_text(cell, unit) if unit else units.text(cell)
-    text = cell.text if isinstance(cell, Text) else cell or ""
-    return units.middle_elided(text, CELL_LETTERS)
+    if text.hidden:
+        sheet.line(f"{units.counted(text.hidden, 'more row')}.", "soft")
+    for note_ in block.notes:
+        sheet.line(note_, "soft")
 
 
 def findings(block: Findings, sheet: Sheet) -> None:

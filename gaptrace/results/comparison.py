@@ -363,7 +363,7 @@ class GateResult(Struct, frozen=True):
     text: str = ""
 
 
-class Comparison(Struct, frozen=True):
+class ComparisonResult(Struct, frozen=True):
     """All pairs of one comparison, in the order asked for.
 
     forced: unlike runs were compared. seed, resamples: of the noise. notes: about the comparison

@@ -362,7 +362,10 @@ class Realised(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """One figure, predicted and measured. error: predicted / measured - 1."""
+    """One figure, predicted and measured. error: predicted / measured - 1.
+
+    source: of a measured time, `unprofiled` or `as profiled` (a busy time always is).
+    """
 
     id: str
     title: str
@@ -373,6 +376,7 @@ class Score(Struct, frozen=True):
     range: tuple[int | float, int | float] | None
     inside: bool | None
     note: str | None
+    source: str | None = None
 
 
 class PredictionResult(Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from gaptrace.quantity import Bound
 from gaptrace.results.analysis import AnalysisResult
 from gaptrace.results.manifest import Autotune, Buckets, GraphTrees, Pieces
 from gaptrace.results.prediction import SquareCell
@@ -117,7 +118,7 @@ class ModeRow(Struct, frozen=True):
     kernels: Maybe
     launches: Maybe
     host_dispatch_ns: Maybe
-    host_bound: str
+    host_bound: Bound
     host_basis: str
     binding: str | None
     paced_by: str | None

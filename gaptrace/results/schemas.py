@@ -8,7 +8,7 @@ from typing import Any
 from gaptrace.errors import OptionError
 from gaptrace.results.analysis import ANALYSIS, AnalysisResult
 from gaptrace.results.codec import json_schema
-from gaptrace.results.comparison import COMPARISON, Comparison
+from gaptrace.results.comparison import COMPARISON, ComparisonResult
 from gaptrace.results.gaps import GAPS, GapsResult
 from gaptrace.results.manifest import COLLECT_SCHEMA, RUN_SCHEMA, CollectIndex, RunManifest
 from gaptrace.results.prediction import PREDICTION, PredictionResult
@@ -18,7 +18,7 @@ SCHEMAS: dict[str, type] = {
     ANALYSIS: AnalysisResult,
     RUN: RunResult,
     SWEEP: SweepResult,
-    COMPARISON: Comparison,
+    COMPARISON: ComparisonResult,
     PREDICTION: PredictionResult,
     GAPS: GapsResult,
     RUN_SCHEMA: RunManifest,

@@ -14,12 +14,12 @@ from gaptrace.compare.side import Side
 from gaptrace.compare.two_by_two import corners_of
 from gaptrace.document.comparison_words import said
 from gaptrace.measure.result import Analysis
-from gaptrace.results.comparison import Comparison
+from gaptrace.results.comparison import ComparisonResult
 
 AnySide = Side | Analysis | Sequence[Analysis]
 
 
-def compare(sides: Sequence[AnySide], options: CompareOptions | None = None) -> Comparison:
+def compare(sides: Sequence[AnySide], options: CompareOptions | None = None) -> ComparisonResult:
     """Each side after the first compared with the first, the baseline.
 
     A side is one analysis, the analyses of repeats of one thing, or a `Side`.
@@ -39,7 +39,7 @@ def compared(
     corners: Mapping[str, Side] | None = None,
     notes: Sequence[str] = (),
     gates: Sequence[Gate] = (),
-) -> Comparison:
+) -> ComparisonResult:
     """Every pair compared and judged, with its sentences; `corners` are the sides of a 2x2.
 
     Raises:

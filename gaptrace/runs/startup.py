@@ -1,7 +1,4 @@
-"""What a mode costs before its first steady step: compiling, autotuning, capturing, cold and warm.
-
-Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it is in a trace.
-"""
+"""What autotuning pays and what seams cost: modes of a run against each other, unprofiled."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from gaptrace.measure.steps import Steps
 from gaptrace.timeline.columns import Names, Stretch, as_data
 from gaptrace.timeline.scope import Scope
 from gaptrace.timeline.windows import Limits, stretch
-
-__all__ = ["Budget", "Pick", "Place", "View", "Views", "as_data", "picks", "step_window", "views"]
 
 # Room around a place whose step is not shown, in multiples of its length, and the limits of that.
 AROUND = 3
@@ -103,7 +101,8 @@ class Views:
             for number, start, end in zip(
                 gaps.number.tolist(), gaps.blocks.start.tolist(), ends.tolist(), strict=True
             ):
-                found.setdefault(f"gap:{number}", f"{view.id}|{start + origin}|{end}")
+                if start >= 0 and end <= origin + view.stretch.span_ns:
+                    found.setdefault(f"gap:{number}", f"{view.id}|{start + origin}|{end}")
         for lead in self.leads:
             view_ = self.holding(lead.start_ns, lead.end_ns)
             if view_ is not None:
@@ -192,7 +191,7 @@ def views(
             view = step_view(scope, pick, names, coarser)
         add(view)
     if not chosen:
-        add(_whole(scope, names, budget.limits))
+        add(whole_view(scope, names, budget.limits))
     density = _size(chosen[0]) / chosen[0].stretch.span_ns
     for place in leads:
         if _holding(chosen, place.start_ns, place.end_ns) is not None:
@@ -202,6 +201,23 @@ def views(
         if (length + 2 * _room(length)) * density <= left:
             add(_around(scope, place, names, len(chosen)))
     return Views(names, tuple(chosen), tuple(leads), brush)
+
+
+def step_views(
+    analysis: Analysis,
+    pick: Pick,
+    span_ns: int = 0,
+    budget: Budget | None = None,
+    *,
+    say: Callable[[str], str] = str,
+    brush: str = "",
+) -> Views:
+    """One chosen step alone, with room for `span_ns`, so that two share a scale."""
+    names = Names(say)
+    view = step_view(Scope(analysis), pick, names, (budget or Budget()).limits)
+    span_ns = max(span_ns, view.stretch.span_ns)
+    view = replace(view, stretch=replace(view.stretch, span_ns=span_ns))
+    return Views(names, (view,), brush=brush)
 
 
 def _size(view: View) -> int:
@@ -240,7 +256,8 @@ def step_view(scope: Scope, pick: Pick, names: Names, limits: Limits | None = No
     return View(f"step{index}", item, index)
 
 
-def _whole(scope: Scope, names: Names, limits: Limits) -> View:
+def whole_view(scope: Scope, names: Names, limits: Limits) -> View:
+    """The recording from its first GPU op on, at most its first two seconds."""
     links = scope.device.links
     start = int(links.start.min())
     end = min(int(links.end.max()), start + LONGEST_NS)

@@ -61,6 +61,8 @@ def environment() -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(COLLECTORS), str(ROOT)]),
         "OMP_NUM_THREADS": "1",
+        # Else Inductor compiles a program for each cache folder to see whether vectors work.
+        "TORCHINDUCTOR_VEC_ISA_OK": "1",
     }
 
 

@@ -107,7 +107,7 @@ def test_a_step_that_always_recompiles_never_stands_still(bench):
     text = text.replace(
         "    model = Model().eval()\n", "    model = Model().eval()\n    model.count = ''\n"
     )
-    short = ("--issue-steps", "2", "--max-seconds", "5")
+    short = ("--issue-steps", "2", "--max-seconds", "1")
     done = bench.collect("--modes", "compiled", *QUICK, *short, bench.script(text))
     assert done.code == 0, done.stderr
     run = done.run("compiled")

@@ -299,12 +299,14 @@ def test_choices_that_came_from_the_cache_are_not_denied(seconds, said):
     assert "no matrix product had a choice" in tuning.section(2.0, cached=False)["note"]
 
 
-def test_products_are_really_tuned(bench, monkeypatch):
+def test_products_are_really_tuned(bench):
     # Inductor's C++ templates want constant weights.
-    monkeypatch.setenv("TORCHINDUCTOR_FREEZING", "1")
-    wide = BUILD.replace("nn.Linear(8, 16)", "nn.Linear(64, 128)").replace("(16, 8)", "(128, 64)")
+    frozen = "import torch._inductor.config as config\nconfig.freezing = True\n"
+    wide = frozen + BUILD.replace("nn.Linear(8, 16)", "nn.Linear(64, 128)").replace(
+        "(16, 8)", "(128, 64)"
+    )
     words = ("--modes", "eager,max-autotune", "--batch", "1,8", "--autotune-max-batch", "4")
-    done = bench.collect_fresh(*words, *QUICK, "--cache-dir", "run", bench.script(wide))
+    done = bench.collect(*words, *QUICK, "--cache-dir", "run", bench.script(frozen + wide))
     assert done.code == 0, done.stderr
     small = done.run("batch-1/max-autotune")["autotune"]
     assert small["skipped"] is None

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -13,16 +11,15 @@ pytestmark = pytest.mark.torch
 from tests.collectors.conftest import QUICK, WORKLOADS, environment  # noqa: E402
 
 
-def run(script, *words, **more):
-    return subprocess.run(
-        [sys.executable, str(WORKLOADS / f"{script}.py"), *map(str, words)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        **more,
-    )
+@pytest.fixture
+def run(warm_python, tmp_path):
+    """Runs a workload as `python WORKLOAD WORDS...` would."""
+
+    def run_workload(script, *words):
+        path = WORKLOADS / f"{script}.py"
+        return warm_python().run((path, *words), cwd=tmp_path, env=environment(), timeout=300)
+
+    return run_workload
 
 
 @pytest.mark.parametrize(
@@ -39,7 +36,7 @@ def run(script, *words, **more):
     ],
     ids=" ".join,
 )
-def test_each_runs_as_a_plain_script(words):
+def test_each_runs_as_a_plain_script(run, words):
     if words[0] in ("hybrid", "gpt2"):
         pytest.importorskip("transformers")
     done = run(*words, "--steps", 3)
@@ -60,22 +57,16 @@ def test_int4_weights_are_counted_packed(bench):
     assert counted["kv_read_per_step"] == 2 * 2 * 128 * 256
 
 
-def test_the_stacked_cache_is_one_tensor():
-    code = (
+def test_the_stacked_cache_is_one_tensor(warm_python, tmp_path):
+    code = tmp_path / "look.py"
+    code.write_text(
         f"import sys; sys.path.insert(0, {str(WORKLOADS)!r}); sys.argv[1:] = ['--tiny']\n"
         "import stacked_cache as w\n"
         "step = w.build(); step(); step()\n"
         "shapes = {n: tuple(b.shape) for n, b in step.model.named_buffers() if 'cache' in n}\n"
         "print(shapes, int((step.model.k_cache[:, 0, 0, :, 0] != 0).sum()))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = warm_python().run([code], cwd=tmp_path, env=environment(), timeout=120)
     assert done.returncode == 0, done.stderr
     shape = (2, 1, 2, 128, 128)
     assert (
@@ -83,7 +74,7 @@ def test_the_stacked_cache_is_one_tensor():
     )  # layers x tokens
 
 
-def test_independent_timing_knows_nothing_of_gaptrace():
+def test_independent_timing_knows_nothing_of_gaptrace(run):
     done = run("independent_timing", "--size", "tiny", "--modes", "eager", "--rounds", "2")
     assert done.returncode == 0, done.stderr
     eager = json.loads(done.stdout)["modes"]["eager"]
@@ -94,7 +85,7 @@ def test_independent_timing_knows_nothing_of_gaptrace():
 
 
 @pytest.mark.slow
-def test_the_recordings_are_listed_and_tabled(tmp_path):
+def test_the_recordings_are_listed_and_tabled(run, tmp_path):
     listed = run("record_samples", "unused", "--list").stdout
     assert "hybrid" in listed
     assert run("record_samples", tmp_path, "--only", "nonsense").returncode != 0
@@ -111,7 +102,7 @@ def event(name, cat, at, **args):
     return {"ph": "X", "name": name, "cat": cat, "ts": at, "dur": 5, "args": args}
 
 
-def test_trimming_keeps_the_last_steps_and_what_they_launched(tmp_path):
+def test_trimming_keeps_the_last_steps_and_what_they_launched(run, tmp_path):
     cell = tmp_path / "cell"
     cell.mkdir()
     events = [{"ph": "M", "name": "process_name", "args": {"name": "python"}}]

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-TORCH = ("torch", "torch._dynamo", "torch._inductor", "torch.profiler")
+TORCH = ("torch", "torch.profiler", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
 
 
 class WarmPython:

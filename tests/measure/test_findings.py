@@ -15,6 +15,7 @@ from gaptrace import findings
 from gaptrace.analysis import analyze
 from gaptrace.findings.rule import REGISTRY
 from gaptrace.knowledge.rules import common_clauses, pages, template
+from gaptrace.results.codec import to_data
 from tests.builders import (
     Event,
     graph_launch,
@@ -32,7 +33,7 @@ from tests.measure.loops import ADD, GEMM, eager, eagers, ids, loop, the
 from tests.strategies import random_trace
 
 if TYPE_CHECKING:
-    from gaptrace.measure.result import Analysis
+    from gaptrace.analysis import Analysis
 
 
 def launch_bound(at: int, corr: int, step: int) -> list[Event]:
@@ -67,25 +68,20 @@ def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
 
 
 def test_findings_are_ranked_by_ceiling_then_id() -> None:
-    found = loop(launch_bound, period=100_000).findings
+    found = loop(launch_bound, period=100_000).result.findings
     ranks = [(-finding.ceiling_ns_per_token, finding.id) for finding in found]
     assert ranks == sorted(ranks)
     assert len(found) >= 2
 
 
 def test_findings_are_plain_data_with_the_answers_of_their_page() -> None:
-    finding = loop(launch_bound, period=100_000).findings[0]
-    data = json.loads(json.dumps(finding.as_dict()))
+    finding = loop(launch_bound, period=100_000).result.findings[0]
+    data = json.loads(json.dumps(to_data(finding)))
     assert data["id"] == "GT101"
     assert data["ceiling_ns_per_token"] == 70_000
     assert data["overlaps"] == ["GT102"]
     assert data["part_of"] is None
-    assert data["quantities"]["busy"] == {
-        "value": 30_000,
-        "unit": "ns/token",
-        "basis": "traced",
-        "bound": "exact",
-    }
+    assert data["quantities"]["busy"] == {"value": 30_000, "unit": "ns", "basis": "traced"}
     assert "reduce-overhead" in data["what_to_try"]
     assert data["how_we_know"]
     assert data["how_to_check"]
@@ -134,9 +130,9 @@ def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> N
     found = analyze(load_events(events))
     idle = found.headline.per_token["idle_ns"].median or 0
     busy = found.headline.per_token["busy_ns"].median or 0
-    overlaps = {finding.id: finding.overlaps for finding in found.findings}
-    assert len(overlaps) == len(found.findings)
-    for finding in found.findings:
+    overlaps = {finding.id: finding.overlaps for finding in found.result.findings}
+    assert len(overlaps) == len(found.result.findings)
+    for finding in found.result.findings:
         assert finding.id in REGISTRY
         # Where few steps have any of it, their mean may be more than the median step is long.
         mean = "mean over all" in finding.text
@@ -148,7 +144,7 @@ def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> N
             assert finding.places > 0
         for other in finding.overlaps:
             assert finding.id in overlaps[other]
-        json.dumps(finding.as_dict(), allow_nan=False)
+        json.dumps(to_data(finding), allow_nan=False)
 
 
 # --- nothing to win
@@ -157,15 +153,15 @@ def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> N
 def test_captured_decode_is_told_that_nothing_is_to_win() -> None:
     found = loop(captured, period=100_000)
     assert ids(found) == ["GT001"]
-    assert found.findings[0].ceiling_ns_per_token == 0
-    assert "100 % of the kernels" in found.findings[0].text
-    assert "1 launch call per token" in found.findings[0].text
+    assert found.result.findings[0].ceiling_ns_per_token == 0
+    assert "100 % of the kernels" in found.result.findings[0].text
+    assert "1 launch call per token" in found.result.findings[0].text
 
 
 def test_a_queue_that_never_runs_dry_is_gpu_bound() -> None:
     found = loop(queued, period=100_000)
     assert ids(found) == ["GT002"]
-    assert found.findings[0].ceiling_ns_per_token == 0
+    assert found.result.findings[0].ceiling_ns_per_token == 0
 
 
 def test_backpressure_is_named_when_gpu_bound() -> None:
@@ -177,7 +173,7 @@ def test_backpressure_is_named_when_gpu_bound() -> None:
 
     found = loop(draw, period=100_000)
     assert ids(found) == ["GT002"]
-    assert "waits 40.0 µs per token for room" in found.findings[0].text
+    assert "waits 40.0 µs per token for room" in found.result.findings[0].text
 
 
 def test_launch_bound_steps_are_not_called_healthy() -> None:
@@ -196,19 +192,19 @@ def test_withheld_causes_silence_all_rules_about_the_host() -> None:
     found = loop(draw, period=100_000)
     assert found.quality.withholds("causes")
     assert ids(found) == ["GT003"]
-    assert "clocks" in found.findings[0].text
+    assert "clocks" in found.result.findings[0].text
 
 
 def test_a_trace_without_gpu_work_has_no_step() -> None:
     found = analyze(trace_of(op("aten::mm", at=10, dur=5)))
     assert ids(found) == ["GT004"]
-    assert "profile with ProfilerActivity.CUDA" in found.findings[0].text
+    assert "profile with ProfilerActivity.CUDA" in found.result.findings[0].text
 
 
 def test_prefill_alone_is_no_decode_step() -> None:
     found = loop(launch_bound, period=100_000, label="step[EXTEND bs=2 toks={}]")
     assert ids(found) == ["GT004"]
-    assert "6 prefill" in found.findings[0].text
+    assert "6 prefill" in found.result.findings[0].text
 
 
 def test_the_profilers_own_idle_is_named_and_in_no_ceiling() -> None:
@@ -236,7 +232,7 @@ def manifest(**rest: Any) -> dict[str, Any]:
 def test_the_slowdown_is_named_and_ceilings_are_capped_at_unprofiled_idle() -> None:
     run = manifest(unprofiled={"median_ns": 60_000})
     found = loop(launch_bound, period=100_000, manifest=run)
-    assert "1.7 times" in the(found, "GT006").text
+    assert "1.67x the time" in the(found, "GT006").text
     # 60,000 unprofiled less 30,000 busy.
     assert the(found, "GT101").ceiling_ns_per_token == 30_000
     assert "Capped at the unprofiled idle" in the(found, "GT101").text

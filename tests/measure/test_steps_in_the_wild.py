@@ -66,8 +66,8 @@ def test_marks_of_layers_make_one_token(layers: int, names: tuple[str, ...]) -> 
             r.layer()
             middle = (since + r.at) // 2
             edges = (since, middle, r.at) if len(names) > 1 else (since, r.at)
-            for name, a, b in zip(names, edges, edges[1:], strict=False):
-                r.events.append(mark(name.format(i=i), at=a + 100, dur=b - a - 200))
+            for name, begin, end in zip(names, edges, edges[1:], strict=False):
+                r.events.append(mark(name.format(i=i), at=begin + 100, dur=end - begin - 200))
         r.call("lm_head_kernel", op_name="aten::linear")
         r.call("argmax_kernel", op_name="aten::argmax")
         r.to_host()
@@ -606,7 +606,9 @@ def test_an_iteration_is_drafts_verify_and_extend(drafts: int, extend: bool, out
     a = analyzed(*speculative(drafts, extend=extend, outer=outer).events)
     period = (drafts + 1 + extend) * token_ns(1) + GAP
     assert figures(a) == ("decode", 7, period, (drafts + 1 + extend) * 8, None)
-    assert a.result.rate.tokens_per_s_range == (pytest.approx(4e9 / period), None)
+    low, high = a.result.rate.tokens_per_s_range or (None, None)
+    assert low == pytest.approx(4e9 / period)
+    assert high is None
     assert "accepted" in reasons(a)["tokens_bounded"]
     assert a.result.steps.tokens_per_step is None
 

@@ -8,13 +8,21 @@ from gaptrace import units
 from gaptrace.document.blocks import Bar, Bars, Segment
 from gaptrace.quantity import Quantity
 from gaptrace.render.drawing.looks import css, on, word
-from gaptrace.render.drawing.picture import CHARACTER, NARROW, Entry, Picture, fill_entry, said
+from gaptrace.render.drawing.picture import (
+    CHARACTER,
+    NARROW,
+    Entry,
+    Picture,
+    basis_note,
+    fill_entry,
+    said,
+)
 from gaptrace.render.elements import Element, element, percent
 
 BAR, BAR_SPACE, TITLE = 36, 12, 18
 STEP, STEP_SPACE, GUTTER = 22, 6, 232
 # Room kept at the right of a bridge for its values, in percent.
-BRIDGE = 86.0
+BRIDGE = 80.0
 # Names for little room.
 SHORT = {
     "sync": "sync",
@@ -57,22 +65,21 @@ def bar_legend(block: Bars) -> tuple[Entry, ...]:
 def _stacked(block: Bars) -> Picture:
     """Each bar with its label above; parts named inside where they fit."""
     whole = max((_length(bar) for bar in block.bars), default=0) or 1
-    shown = _unit(block)
     shapes: list[Element] = []
     y = 0
     for bar in block.bars:
-        basis = next((s.amount.basis for s in bar.segments if s.amount.basis), "")
-        total = said(bar.total, shown) if bar.total is not None else f"({basis})" if basis else ""
+        first = bar.total or next((s.amount for s in bar.segments if s.amount.basis), None)
+        total = "" if first is None else said(first) if bar.total else basis_note(first).strip()
         shapes.append(element("text", bar.label, x=0, y=y + 12, class_="soft"))
         shapes.append(element("text", total, x="100%", y=y + 12, class_="soft end"))
         y += TITLE
         x = 0.0
         for segment in bar.segments:
             width = 100 * max(amount(segment.amount), 0) / whole
-            shapes += _segment(segment, block.look, shown, x, y, width, hatched=bar.hatched)
+            shapes += _segment(segment, block.look, x, y, width, hatched=bar.hatched)
             x += width
         y += BAR + BAR_SPACE
-    words = "; ".join(f"{bar.label}: {_words(bar.segments, shown)}" for bar in block.bars)
+    words = "; ".join(f"{bar.label}: {_words(bar.segments)}" for bar in block.bars)
     return Picture(tuple(shapes), y - BAR_SPACE + 2, words, bar_legend(block))
 
 
@@ -80,27 +87,25 @@ def _length(bar: Bar) -> float:
     return sum(max(amount(segment.amount), 0) for segment in bar.segments)
 
 
-def _unit(block: Bars) -> str | None:
-    """The one unit of a picture, chosen by its totals where there are any."""
-    totals = [bar.total for bar in block.bars if bar.total is not None and bar.total.known]
-    parts = [s.amount for bar in block.bars for s in bar.segments if s.amount.known]
-    known = totals or parts
-    return units.shown_unit(known, known[0].unit) if known else None
+def _unit(bars: Sequence[Bar]) -> str | None:
+    """The one unit of the parts, chosen by their median."""
+    parts = [s.amount for bar in bars for s in bar.segments if s.amount.known]
+    return units.shown_unit(parts, parts[0].unit) if parts else None
 
 
-def _words(segments: Sequence[Segment], shown: str | None) -> str:
-    return ", ".join(f"{s.label} {units.text(s.amount, shown)}" for s in segments)
+def _words(segments: Sequence[Segment]) -> str:
+    return ", ".join(f"{s.label} {units.text(s.amount)}" for s in segments)
 
 
 def _segment(
-    segment: Segment, look: str, shown: str | None, x: float, y: int, width: float, *, hatched: bool
+    segment: Segment, look: str, x: float, y: int, width: float, *, hatched: bool
 ) -> list[Element]:
     """A part of a bar, and its name and amount inside it where they fit."""
     name = css(segment.key, look)
-    text = units.text(segment.amount, shown)
+    text = units.text(segment.amount)
     note = f"; {segment.note}" if segment.note else ""
     box = {"x": percent(x), "y": y, "width": percent(width), "height": BAR}
-    tip = element("title", f"{segment.label}: {said(segment.amount, shown)}{note}")
+    tip = element("title", f"{segment.label}: {said(segment.amount)}{note}")
     shapes = [element("rect", tip, class_=name, **box)]
     if hatched:
         shapes.append(element("rect", class_="hatch", **box))
@@ -152,7 +157,7 @@ def _bridge(block: Bars) -> Picture:
     rows.append((last, 0.0, after))
     low = min(0.0, *(min(start, end) for _, start, end in rows))
     span = max(max(max(start, end) for _, start, end in rows) - low, 1.0)
-    shown = _unit(block)
+    shown = _unit(parts)
 
     def across(value: float) -> float:
         return BRIDGE * (value - low) / span
@@ -200,7 +205,7 @@ def _signed(bar: Bar) -> float:
 
 
 def _bar_text(bar: Bar, shown: str | None, *, whole: bool) -> str:
-    """The bar's one amount in words: the total of an end, else the change."""
-    known = bar.total if whole and bar.total is not None else None
-    found = known or (bar.segments[0].amount if bar.segments else None)
-    return "" if found is None else said(found, shown)
+    """An end's total with its basis; else the change, in the unit of all of them."""
+    if whole and bar.total is not None:
+        return said(bar.total)
+    return units.text(bar.segments[0].amount, shown) if bar.segments else ""

@@ -15,6 +15,7 @@ from gaptrace.render.drawing.picture import (
     CHARACTER,
     NARROW,
     Picture,
+    basis_note,
     known_points,
     range_ends,
     round_values,
@@ -99,7 +100,7 @@ def _axis(panel: Panel, look: str) -> Picture | None:
         right = x > 80 or (x > 18 and any(1.2 < at(v) - x < 24 for _, _, v in ceilings))
         shapes.append(_beside(label, x, 50, "halo strong", right=right, gap=1.0))
     words = "; ".join(_label(series, point, shown) for series, point, _ in known)
-    return Picture(tuple(shapes), AXIS + 40, f"{panel.title}: {words}")
+    return Picture(tuple(shapes), AXIS + 40, words)
 
 
 def _label(series: Series, point: Point, shown: str | None = None) -> str:
@@ -145,14 +146,14 @@ def _grid(panel: Panel, look: str) -> Picture | None:
         left = CELL_LEFT + width * entry.captured
         y = CELL_HEAD + CELL * entry.compiled
         points = cells.get(mode, [])
-        shapes += _cell(points, shown, whole, left, width - 4, y)
+        shapes += _cell(points, name, shown, whole, left, width - 4, y)
         words.append(f"{name}: {said(points[0].y, shown) if points else 'not recorded'}")
     del look
-    return Picture(tuple(shapes), CELL_HEAD + 2 * CELL, f"{panel.title}: {'; '.join(words)}")
+    return Picture(tuple(shapes), CELL_HEAD + 2 * CELL, "; ".join(words))
 
 
 def _cell(
-    points: Sequence[Point], shown: str, whole: float, left: float, width: float, y: int
+    points: Sequence[Point], name: str, shown: str, whole: float, left: float, width: float, y: int
 ) -> list[Element]:
     """One mode: its number set large, its bar with the range that it may lie in, its words."""
     first = points[0] if points else None
@@ -163,7 +164,7 @@ def _cell(
     big, unit = units.text(first.y, shown).partition(" (")[0], ""
     if shown and big.endswith(shown):
         big, unit = big.removesuffix(shown).rstrip(), shown
-    basis = f" ({first.y.basis})" if first.y.basis else ""
+    basis = basis_note(first.y)
     shapes = [
         element(
             "text",
@@ -187,7 +188,7 @@ def _cell(
         shapes += [
             element("line", x1=x, x2=x, y1=y + 43, y2=y + 51, class_="range") for x in (x1, x2)
         ]
-    words = [point.label for point in points if point.label]
+    words = [point.label for point in points if point.label and point.label != name]
     words += [said(point.y) for point in points[1:] if point.y.known]
     if ends:
         words.insert(0, f"{'predicted ' if first.hatched else ''}range {_range(first.y, shown)}")

@@ -13,6 +13,7 @@ from gaptrace.document.blocks import Panel, Point, Series
 from gaptrace.quantity import Quantity
 from gaptrace.render.drawing.looks import word
 from gaptrace.render.elements import Element, element
+from gaptrace.render.tables import basis_words
 from gaptrace.units import text
 
 # Room for a character of a label at 12 px, in pixels.
@@ -70,8 +71,12 @@ def fill_entry(key: str, look: str, label: str = "") -> Entry:
 
 def said(quantity: Quantity, shown: str | None = None) -> str:
     """A quantity in words, its basis in brackets."""
-    basis = f" ({quantity.basis})" if quantity.basis and quantity.known else ""
-    return f"{text(quantity, shown)}{basis}"
+    return f"{text(quantity, shown)}{basis_note(quantity) if quantity.known else ''}"
+
+
+def basis_note(quantity: Quantity) -> str:
+    """The basis of a quantity in brackets; empty where it has none."""
+    return f" ({basis_words(quantity.basis)})" if quantity.basis else ""
 
 
 def known_points(panel: Panel) -> list[tuple[Series, Point, float]]:
