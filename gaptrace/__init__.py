@@ -5,7 +5,7 @@ import gaptrace
 analysis = gaptrace.analyze(gaptrace.reading("trace.json.gz"))
 print(analysis.sentence)
 analysis.steps, analysis.gaps  # pandas frames
-analysis.summary  # what `gaptrace analyze --json` prints
+analysis.result  # plain data; analysis.summary is what `gaptrace analyze --json` prints
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Any
 from gaptrace.errors import GaptraceError
 
 if TYPE_CHECKING:
-    from gaptrace.compare.compare import compare as compare
-    from gaptrace.compare.result import Comparison as Comparison
-    from gaptrace.measure.analyze import analyze as analyze
+    from gaptrace.analysis import Analysis as Analysis
+    from gaptrace.analysis import analyze as analyze
     from gaptrace.measure.options import Options as Options
-    from gaptrace.measure.result import Analysis as Analysis
     from gaptrace.reading.loading import load as load
+    from gaptrace.results.comparison import ComparisonResult as ComparisonResult
+    from gaptrace.runs.compared import compare as compare
     from gaptrace.trace import Trace as Trace
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = [
     "Analysis",
-    "Comparison",
+    "ComparisonResult",
     "GaptraceError",
     "Options",
     "Trace",
@@ -38,12 +39,12 @@ __all__ = [
 
 # Found on first use, so that `import gaptrace` costs next to nothing.
 _WHERE = {
-    "Analysis": "gaptrace.measure.result",
-    "Comparison": "gaptrace.compare.result",
+    "Analysis": "gaptrace.analysis",
+    "ComparisonResult": "gaptrace.results.comparison",
     "Options": "gaptrace.measure.options",
     "Trace": "gaptrace.trace",
-    "analyze": "gaptrace.measure.analyze",
-    "compare": "gaptrace.compare.compare",
+    "analyze": "gaptrace.analysis",
+    "compare": "gaptrace.runs.compared",
     "load": "gaptrace.reading.loading",
 }
 
@@ -51,6 +52,15 @@ _WHERE = {
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
+    if name == "__version__":
+        # The version stands in pyproject.toml alone; an installed package carries it.
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            globals()[name] = version("torch-gaptrace")
+        except PackageNotFoundError:
+            globals()[name] = "not installed"
+        return globals()[name]
     if name not in _WHERE:
         raise AttributeError(f"module 'gaptrace' has no attribute {name!r}")
     value = getattr(import_module(_WHERE[name]), name)

@@ -101,7 +101,9 @@ class Source:
 
     `format` is `kineto` for every schema read; `container` is `object` or `list` at top level;
     `bytes` is the size of the JSON text after decompression; `events` counts every event in the
-    file, `ignored` those that no table keeps, by phase (`"M"`, `"s"`, `"f"`, `"i"`, ...).
+    file, `ignored` those that no table keeps, by phase (`"M"`, `"s"`, `"f"`, `"i"`, ...), `unread`
+    complete ones of a category that is not analysed, by category, or where they have none by
+    `process PID`.
     """
 
     path: str
@@ -111,6 +113,7 @@ class Source:
     bytes: int = 0
     events: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

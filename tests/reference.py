@@ -14,9 +14,12 @@ import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 GPU_CATEGORIES = {
     "kernel": "kernel",
@@ -54,6 +57,8 @@ class Ev:
     corr: int
     device: str
     negative: bool
+    ext: int = 0
+    node: int = 0
 
     @property
     def rank(self) -> str:
@@ -110,7 +115,7 @@ def read(data: bytes) -> Recording:
 def recording(raw: list[dict[str, Any]]) -> Recording:
     """Events, and links from op to call: one correlation, one rank, first call in the file."""
     origin = min((exact_ns(item["ts"]) for item in raw), default=0)
-    events = tuple(_event(row, item, origin) for row, item in enumerate(raw))
+    events = _once(_event(row, item, origin) for row, item in enumerate(raw))
     first_call: dict[tuple[str, int], Ev] = {}
     for e in events:
         if e.kind == "call" and e.corr != 0 and (e.rank, e.corr) not in first_call:
@@ -124,6 +129,18 @@ def recording(raw: list[dict[str, Any]]) -> Recording:
                 call_of[e.row] = call
                 ops_of[call.row].append(e)
     return Recording(events, origin, call_of, dict(ops_of))
+
+
+def _once(events: Iterable[Ev]) -> tuple[Ev, ...]:
+    """The events, with what stands there twice as an event of no kind the second time."""
+    seen, result = set(), []
+    for e in events:
+        key = (e.kind, e.name, e.start, e.end, e.lane, e.corr, e.ext, e.device, e.node)
+        op = e.kind in ("kernel", "memcpy", "memset")
+        again = key in seen and (op or (e.kind in ("call", "op") and (e.corr or e.ext)))
+        seen.add(key)
+        result.append(replace(e, kind="other") if again else e)
+    return tuple(result)
 
 
 def exact_ns(value: Any) -> int:
@@ -159,6 +176,8 @@ def _event(row: int, item: dict[str, Any], origin: int) -> Ev:
         corr=_integer(args.get("correlation")),
         device=str(args.get("device", pid)),
         negative=dur < 0,
+        ext=_integer(args.get("External id")) or _integer(args.get("external id")),
+        node=_integer(args.get("graph node id")),
     )
 
 
@@ -339,6 +358,7 @@ def gaps(rec: Recording, device: tuple[str, str], threads: Threads | None = None
     """Every gap of a device, in order, with its causes."""
     threads = threads or Threads(rec)
     ops = ordered_ops(rec, device)
+    limits = launch_limits(rec, ops)
     found = []
     reach, before = (ops[0].end, ops[0]) if ops else (0, None)
     for index, op in enumerate(ops[1:], start=1):
@@ -348,13 +368,38 @@ def gaps(rec: Recording, device: tuple[str, str], threads: Threads | None = None
                 if other.start != op.start:
                     break
                 together.append(other)
-            found.append(_gap(rec, threads, reach, before, together))
+            found.append(_gap(rec, threads, reach, before, together, limits))
         if op.end > reach:
             reach, before = op.end, op
     return found
 
 
-def _gap(rec: Recording, threads: Threads, a: int, before: Ev, together: list[Ev]) -> Gap:
+def launch_limits(rec: Recording, ops: list[Ev]) -> dict[bool, int]:
+    """How long after its call an op may start as `launch`: for graph launches, and for others."""
+    ways: dict[bool, list[int]] = {True: [], False: []}
+    replays, reach = set(), None
+    for op in ops:
+        call = rec.call_of.get(op.row)
+        if call is not None and call.row not in replays:
+            ready = call.end if reach is None else max(call.end, reach)
+            ways[is_graph_launch(call)].append(max(op.start - ready, 0))
+            if is_graph_launch(call):
+                replays.add(call.row)
+        reach = op.end if reach is None else max(reach, op.end)
+    return {
+        kind: min(20_000 + 4 * (lower_median(values) if values else 0), 200_000)
+        for kind, values in ways.items()
+    }
+
+
+def _gap(
+    rec: Recording,
+    threads: Threads,
+    a: int,
+    before: Ev,
+    together: list[Ev],
+    limits: dict[bool, int],
+) -> Gap:
     after = together[0]
     b = after.start
     calls = [rec.call_of[o.row] for o in together if o.row in rec.call_of]
@@ -372,7 +417,9 @@ def _gap(rec: Recording, threads: Threads, a: int, before: Ev, together: list[Ev
         late = min(call.start, b)
         for lo, hi, thing in within(threads.segments(call.lane), a, late):
             parts[thing.cause if thing else "python"] += hi - lo
-        parts["launch"] = b - late
+        sent = max(late, min(b, call.end + limits[is_graph_launch(call)]))
+        parts["launch"] = sent - late
+        parts["device_wait"] = b - sent
         drained = threads.syncing_at(call.lane, a)
     return Gap(a, b, before, after, call, parts, drained)
 

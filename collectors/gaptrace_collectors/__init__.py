@@ -6,7 +6,12 @@ The run folder it leaves is described in collectors/README.md.
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("torch-gaptrace")
+except PackageNotFoundError:  # a copy of this folder alone on the path
+    __version__ = "not installed"
 
 RUN_SCHEMA = "gaptrace.run/1"
 COLLECT_SCHEMA = "gaptrace.collect/1"

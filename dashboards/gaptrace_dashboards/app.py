@@ -10,19 +10,19 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from flask import has_request_context, request
 
 from gaptrace.errors import GaptraceError
-from gaptrace.report.markup import Markup, element, markup
-from gaptrace.report.patterns import canvas_looks, pattern_defs
+from gaptrace.render.drawing.looks import canvas_looks, pattern_defs
+from gaptrace.render.elements import Node, element
+from gaptrace.render.html_blocks import keys_dialog
+from gaptrace.runs.run import RunAnalysis
 from gaptrace_dashboards import urls
 from gaptrace_dashboards.compare_page import compare_page, refused_page
+from gaptrace_dashboards.components import component, state_page
 from gaptrace_dashboards.delivery import ASSETS, add_shared_files, document
-from gaptrace_dashboards.fragments import fragment, state_page
-from gaptrace_dashboards.fusion_tab import square_of
-from gaptrace_dashboards.glossary_page import glossary_page
+from gaptrace_dashboards.glossary_page import KEYS, glossary_page
 from gaptrace_dashboards.grids import flat
-from gaptrace_dashboards.help_dialog import help_dialog
 from gaptrace_dashboards.library import FAILED, WORKING, Entry, Library, Recording, recording_id
 from gaptrace_dashboards.routes import Desk, add_routes
-from gaptrace_dashboards.run_page import run_page
+from gaptrace_dashboards.run_page import modes_page, run_page, tab_content
 from gaptrace_dashboards.runs_page import (
     columns,
     grid_rows,
@@ -34,7 +34,7 @@ from gaptrace_dashboards.runs_page import (
     table_height,
 )
 from gaptrace_dashboards.security import secure
-from gaptrace_dashboards.tabs import tab_content, what_if_answer
+from gaptrace_dashboards.what_if import answer as what_if_answer
 
 TICK_MS = 1_500
 
@@ -85,8 +85,8 @@ def shell(content: list[Any] | None = None, shown: str | None = None) -> html.Di
             dcc.Store(id="changed"),
             dcc.Interval(id="tick", interval=TICK_MS),
             html.A("skip to the answer", href="#page", className="skip"),
-            fragment(element("svg", pattern_defs(), width=0, height=0, class_="defs",
-                             aria_hidden="true")),
+            component(element("svg", pattern_defs(), width=0, height=0, class_="defs",
+                              aria_hidden="true")),
             html.Div(id="looks", hidden=True, **{"data-looks": json.dumps(canvas_looks())}),
             html.Header(
                 [
@@ -116,7 +116,9 @@ def shell(content: list[Any] | None = None, shown: str | None = None) -> html.Di
                 type="default",
                 overlay_style={"visibility": "visible", "opacity": 0.5},
             ),
-            fragment(help_dialog()),
+            component(keys_dialog(
+                KEYS, element("button", "Close", type="button", id="keys-close")
+            )),
         ],
         id="shell",
     )  # fmt: skip
@@ -144,7 +146,8 @@ def _add_callbacks(app: Dash, desk: Desk) -> None:
         analysis = library.analysis(found)
         if analysis is None:
             return no_update, no_update
-        return tab_content(analysis, state.tab, partial(desk.prediction, found, analysis)), key
+        predicted = desk.prediction(found) if state.tab == "fusion" else None
+        return tab_content(analysis, library.run(found), state.tab, predicted), key
 
     def new_rows(_tick: int | None, known: int | None) -> tuple[Any, ...]:
         version = library.refresh()
@@ -200,7 +203,7 @@ def _add_callbacks(app: Dash, desk: Desk) -> None:
         prevent_initial_call=True,
     )(new_rows)
     app.callback(
-        Output("what-if", "figure"),
+        Output("what-if", "data-html"),
         Output("what-if-said", "children"),
         Output("what-if-captured", "aria-pressed"),
         Input("what-if-bits", "value"),
@@ -251,6 +254,10 @@ def _run(desk: Desk, state: urls.State) -> list[Any]:
         return [state_page("No run is named.", "Pick one from the list of runs.")]
     found = library.recording(state.runs[0])
     if found is None:
+        entry = library.entry(state.runs[0])
+        whole = None if entry is None else library.result(entry)
+        if entry is not None and isinstance(whole, RunAnalysis):
+            return modes_page(entry, whole)
         return [_unready(library, state.runs[0])]
     analysis = library.analysis(found)
     if analysis is None:
@@ -259,19 +266,17 @@ def _run(desk: Desk, state: urls.State) -> list[Any]:
             said = "A saved baseline holds figures to compare with and no trace to look into."
             return [state_page(f"{found.row.name} is a saved baseline.", said)]
         return [state_page(f"{found.row.name} was not recorded.", reason, *_other_modes(found))]
-    scope = None if analysis.device is None else desk.scope(found, analysis)
-    predicted = square_of(desk.prediction(found, analysis))
-    return run_page(found, analysis, scope, library.run(found), predicted, state.tab)
+    return run_page(found, analysis, library.run(found), state.tab)
 
 
-def _other_modes(found: Recording) -> list[Markup]:
+def _other_modes(found: Recording) -> list[list[Node]]:
     place = found.entry.place.id
-    links: list[Markup | str] = []
+    links: list[Node] = []
     for row in found.entry.rows:
         if row.key != found.mode and not row.note:
             address = urls.run_url(recording_id(place, row.key))
-            links += [", " if links else "", element("a", row.key, href=address)]
-    return [markup("Recorded modes of this run: ", *links, ".")] if links else []
+            links += [", "] * bool(links) + [element("a", row.key, href=address)]
+    return [["Recorded modes of this run: ", *links, "."]] if links else []
 
 
 def _unready(library: Library, id_: str) -> html.Div:

@@ -8,7 +8,7 @@ from importlib import resources
 
 from flask import Flask, Response, request
 
-from gaptrace.report.page import asset_text, stylesheet
+from gaptrace.render.html import asset_text, stylesheet
 
 ASSETS = str(resources.files("gaptrace_dashboards") / "assets")
 SHARED_SCRIPTS = ("theme.js", "timeline.js")

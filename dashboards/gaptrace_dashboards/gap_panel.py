@@ -2,103 +2,112 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from gaptrace import units
+from gaptrace.document.blocks import Fact, Facts, Inline, Sentence, Text
+from gaptrace.document.tables import fact, facts_of, figures, table, words
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.attribution import frame_lane
 from gaptrace.measure.frames import gap_steps
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.result import Analysis
-from gaptrace.report import palette
-from gaptrace.report.context import Context, swatch
-from gaptrace.report.markup import Markup, element, markup, shortened
-from gaptrace.report.tables import facts, name
+from gaptrace.quantity import NS, SHARE, TRACED, Quantity
+from gaptrace.render.elements import Element, element, shortened
+from gaptrace.render.html_blocks import Page, drawn, facts
 from gaptrace.trace import Cat
+from gaptrace.vocabulary import CAUSES as CAUSE_WORDS
+from gaptrace_dashboards.components import markup
 
 DEEPEST = 24
 
 
-def gap_panel(analysis: Analysis, gap: int) -> Markup:
+def gap_panel(analysis: Analysis, gap: int) -> str:
     """The panel for gap number `gap` of the analysed device."""
-    device = analysis.device
+    device, page = analysis.device, Page()
     if device is None or not 0 <= gap < len(device.gaps):
-        return element("p", "There is no such gap in this recording.", class_="soft")
-    trace, gaps, terms = analysis.trace, device.gaps, Context().terms
+        return markup(element("p", "There is no such gap in this recording.", class_="soft"))
+    gaps, trace = device.gaps, analysis.trace
     start, end = int(gaps.start[gap]), int(gaps.end[gap])
-    launch = int(gaps.launch[gap])
     # Perfetto counts from the zero of the file's own clock; as much again is shown on both sides.
     first, last = (trace.origin_ns + time for time in (2 * start - end, 2 * end - start))
-    step = int(gap_steps(analysis)[gap])
-    where = f"step {step}" if step >= 0 else "outside all steps"
-    pairs: list[tuple[Markup | str, Markup | str]] = [
-        (terms.link("idle"), f"{units.time(end - start)} at {units.time(start)}, {where}"),
-    ]
-    if analysis.quality.withholds("causes"):
-        pairs.append((terms.link("cause"), "withheld: kernels start before their launches"))
-    else:
-        pairs += [
-            (
-                markup(swatch(f"k-{cause}"), terms.link(cause, look.word)),
-                f"{units.time(ns)} ({units.share(ns, end - start)})",
-            )
-            for cause, look in palette.CAUSES.items()
-            if (ns := int(gaps.cause_ns[gap, CAUSES.index(cause)]))
-        ]
-    if gaps.drained_by_sync[gap]:
-        pairs.append((terms.link("drained-by-sync"), "somebody waited, so the queue was empty"))
-    causes, pairs = pairs, []
-    pairs.append(("after", _name(analysis, int(gaps.before[gap]))))
-    pairs.append(("before", _name(analysis, int(gaps.after[gap]))))
-    if launch >= 0:
-        late = int(trace.start[launch])
-        pairs.append(
-            (
-                terms.link("launch-call"),
-                markup(
-                    element("span", trace.name_of(launch), class_="mono"),
-                    f", {units.time(end - late)} before the GPU went on",
-                ),
-            )
-        )
-        ops = _around(analysis, launch, late, python=False)
-        if ops:
-            pairs.append(("launched inside", _path(analysis, ops)))
-        frames = _around(analysis, launch, late, python=True)
-        pairs.append(
-            (
-                "Python stack",
-                _path(analysis, frames)
-                if frames
-                else element("span", "not recorded (collect --stacks)", class_="soft"),
-            )
-        )
-    causes.append(
-        (
-            "in Perfetto",
-            markup(
-                element(
-                    "button",
-                    "Open in Perfetto",
-                    type="button",
-                    class_="perfetto",
-                    data_start=first,
-                    data_end=last,
-                ),
-                " ",
-                element("span", f"visStart={first}&visEnd={last}", class_="mono select"),
-            ),
-        )
+    causes = [cause for cause in CAUSE_WORDS if cause in CAUSES]
+    spent = {cause: int(gaps.cause_ns[gap, CAUSES.index(cause)]) for cause in causes}
+    split = table(
+        "",
+        "",
+        [(cause, ns) for cause, ns in spent.items() if ns],
+        [
+            words("cause", lambda c: Text(CAUSE_WORDS[c[0]].label, key=c[0]), "cause", "cause"),
+            figures("idle", NS, lambda c: c[1], TRACED, "idle"),
+            figures("share", SHARE, lambda c: c[1] / (end - start), TRACED),
+        ],
     )
+    withheld = analysis.quality.withholds("causes")
+    why = Sentence(("Causes are withheld: kernels start before their launches.",))
+    launch = int(gaps.launch[gap])
     return markup(
         element("h3", f"Gap {gap}: {units.time(end - start)} idle"),
-        element("div", facts(causes), facts(pairs), class_="columns"),
+        element(
+            "div",
+            element(
+                "div",
+                drawn([Facts(facts_of(*_where(analysis, gap))), why if withheld else split], page),
+                _perfetto(first, last),
+            ),
+            element(
+                "div",
+                facts(Facts(tuple(_around_it(analysis, gap))), page),
+                _stacks(analysis, launch) if launch >= 0 else None,
+            ),
+            class_="columns",
+        ),
     )
 
 
-def _name(analysis: Analysis, row: int) -> Markup:
+def _where(analysis: Analysis, gap: int) -> Iterator[Fact | None]:
+    assert analysis.device is not None
+    gaps = analysis.device.gaps
+    start, end = int(gaps.start[gap]), int(gaps.end[gap])
+    step = int(gap_steps(analysis)[gap])
+    where = f", step {step}" if step >= 0 else ", outside all steps"
+    yield fact("idle", Quantity(end - start, NS), " at ", Quantity(start, NS), where, term="idle")
+    if gaps.drained_by_sync[gap]:
+        why = "somebody waited, so the queue was empty"
+        yield fact("drained by a sync", why, term="drained-by-sync")
+
+
+def _around_it(analysis: Analysis, gap: int) -> Iterator[Fact]:
+    assert analysis.device is not None
+    gaps, trace = analysis.device.gaps, analysis.trace
+    yield Fact(Text("after"), (_name(analysis, int(gaps.before[gap])),))
+    yield Fact(Text("before"), (_name(analysis, int(gaps.after[gap])),))
+    launch = int(gaps.launch[gap])
+    if launch >= 0:
+        late = Quantity(int(gaps.end[gap]) - int(trace.start[launch]), NS)
+        parts = (_name(analysis, launch), ", ", late, " before the GPU went on")
+        yield Fact(Text("launch call", term="launch-call"), parts)
+
+
+def _name(analysis: Analysis, row: int) -> Inline:
     full = analysis.trace.name_of(row)
-    return element("span", name(classify(full).short, full, 60), class_="mono")
+    return Text(classify(full).short, "name", full)
+
+
+def _stacks(analysis: Analysis, launch: int) -> Element:
+    """The ops and the Python frames around the launch call, outermost first."""
+    pairs = []
+    for what, python in (("launched inside", False), ("Python stack", True)):
+        rows = _around(analysis, launch, int(analysis.trace.start[launch]), python=python)
+        names = [shortened(analysis.trace.name_of(row), 200) for row in rows]
+        said = element("ol", [element("li", name) for name in names], class_="stack mono")
+        if python and not rows:
+            said = element("span", "not recorded (collect --stacks)", class_="soft")
+        if rows or python:
+            pairs.append(element("div", element("dt", what), element("dd", said)))
+    return element("dl", pairs, class_="facts")
 
 
 def _around(analysis: Analysis, call: int, at: int, *, python: bool) -> list[int]:
@@ -115,6 +124,13 @@ def _around(analysis: Analysis, call: int, at: int, *, python: bool) -> list[int
     return [int(row) for row in rows[order]][-DEEPEST:]
 
 
-def _path(analysis: Analysis, rows: list[int]) -> Markup:
-    names = [shortened(analysis.trace.name_of(row), 200) for row in rows]
-    return element("ol", *[element("li", name) for name in names], class_="stack mono")
+def _perfetto(first: int, last: int) -> Element:
+    return element(
+        "p",
+        element(
+            "button", "Open in Perfetto", type="button", class_="perfetto", data_start=first,
+            data_end=last,
+        ),
+        " ",
+        element("span", f"visStart={first}&visEnd={last}", class_="mono select"),
+    )  # fmt: skip

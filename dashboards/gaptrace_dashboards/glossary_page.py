@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dash import html
 
-from gaptrace.knowledge.glossary import Entry, entries
-from gaptrace.report.markup import Markup, element, markup
-from gaptrace_dashboards.fragments import fragment
+from gaptrace.knowledge.glossary import entries
+from gaptrace.render.elements import element
+from gaptrace.render.html_blocks import definitions
+
+KEYS = (
+    ("?", "this list"),
+    ("/", "search the timeline, or filter the table"),
+    ("j k", "next and previous finding; on the list of runs, row"),
+    ("n p", "next and previous step"),
+    ("[ ]", "previous and next gap"),
+    ("w a s d", "zoom and move the timeline"),
+    ("0", "fit the timeline"),
+    ("← → ↑ ↓", "blocks and lanes of the timeline, cells of a table"),
+    ("Enter", "open the run, zoom to the selection"),
+    ("x", "pick the run for comparison"),
+    ("c", "compare the picked runs; on a comparison, swap the sides"),
+    ("r", "back to all runs"),
+    ("t", "light or dark"),
+    ("Esc", "clear the selection, close this"),
+)
 
 
-def glossary_page() -> list[Any]:
+def glossary_page() -> list[html.Div]:
     """The page's components."""
-    known = {entry.id: entry for entry in entries()}
-    return [
-        fragment(
-            markup(
-                element("h1", "Glossary: what every word and number means."),
-                element("dl", *[_entry(entry, known) for entry in entries()], class_="glossary"),
-            )
-        )
-    ]
-
-
-def _entry(entry: Entry, known: dict[str, Entry]) -> Markup:
-    see = [
-        markup(", " if i else " See ", element("a", known[id_].title, href=f"#def-{id_}"))
-        for i, id_ in enumerate(id_ for id_ in entry.see if id_ in known)
-    ]
-    return element(
-        "div",
-        element("dt", entry.title, id=f"def-{entry.id}", tabindex="-1"),
-        element(
-            "dd",
-            element("b", entry.answer),
-            " ",
-            entry.definition,
-            element("span", f" Unit: {entry.unit}.", class_="soft") if entry.unit else None,
-            element("span", f" JSON: {', '.join(entry.json)}.", class_="soft mono")
-            if entry.json
-            else None,
-            element("span", *see, ".", class_="soft") if see else None,
-        ),
-    )
+    title = element("h1", "Glossary: what every word and number means.")
+    # Its own links stay on the page.
+    return [html.Div(**{"data-html": f"{title}{definitions(entries())}"})]

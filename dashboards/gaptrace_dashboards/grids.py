@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dash_ag_grid as dag
 
-from gaptrace import units
+from gaptrace.document.blocks import Table, Text
+from gaptrace.knowledge.glossary import entries
+from gaptrace.quantity import Quantity
+from gaptrace.render.tables import text_table
 
 ROW_HEIGHT = 30
+# Pixels: of a letter, of a cell's padding and the sort sign, least and most of a column.
+LETTER, PADDING, NARROWEST, WIDEST = 7, 34, 80, 320
 PICKS = {
     "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
     "selectionColumnDef": {"pinned": "left", "width": 46, "suppressHeaderMenuButton": True},
@@ -30,14 +36,34 @@ class Column:
     pinned: bool = False
 
 
-def number(value: float | None, text: str) -> tuple[float | None, str]:
-    """A cell of a number column: what it sorts by and what it reads."""
-    return value, text
+def of_table(block: Table) -> tuple[list[Column], list[dict[str, Any]]]:
+    """A document's table: its columns and rows, each number with its text, each name whole."""
+    texts, tips = text_table(block), {entry.id: entry.answer for entry in entries()}
+    columns: list[Column] = []
+    for i, (column, heading) in enumerate(zip(block.columns, texts.headings, strict=True)):
+        named = any(isinstance(r.cells[i], Text) and r.cells[i].role == "name" for r in block.rows)
+        longest = max(len(heading.words), *(len(row[i]) for row in texts.rows))
+        width = min(max(LETTER * longest + PADDING, NARROWEST), WIDEST)
+        kind = "number" if heading.numeric else "name" if named else "text"
+        field = _slug(column.label)
+        if any(field == other.field for other in columns):
+            field = _slug(f"{column.label} {column.basis}")
+        tip = tips.get(column.term, "")
+        columns.append(Column(field, heading.words, kind, width, int(not heading.numeric), tip))
+    rows = []
+    for place, (row, said) in enumerate(zip(block.rows, texts.rows, strict=True)):
+        found: dict[str, Any] = {"id": str(place)}
+        for column_, cell, text in zip(columns, row.cells, said, strict=True):
+            value = cell.value if isinstance(cell, Quantity) else None
+            found[column_.field] = (value, text) if column_.kind == "number" else text
+            if isinstance(cell, Text) and column_.kind == "name":
+                found[f"{column_.field}_full"] = cell.full or cell.text
+        rows.append(found)
+    return columns, rows
 
 
-def counted(value: float | None) -> tuple[float | None, str]:
-    """A count as a cell."""
-    return value, units.count(value)
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "column"
 
 
 def grid(
@@ -114,12 +140,3 @@ def _column(column: Column) -> dict[str, Any]:
             "sortingOrder": ["desc", "asc", None],
         }
     return found
-
-
-def filled(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[Column]:
-    """The columns that have something to say: those without any entry or figure are left out."""
-
-    def says(value: Any) -> bool:
-        return bool(value[0]) if isinstance(value, tuple) else bool(value)
-
-    return [column for column in columns if any(says(row[column.field]) for row in rows)]

@@ -7,10 +7,14 @@ sees, and a charting library alone would take longer to load than the rest of it
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gaptrace import units
-from gaptrace.report.markup import Markup, element, markup, number
+from gaptrace.document.blocks import Table, Text
+from gaptrace.document.tables import by_basis, figures, table, words
+from gaptrace.quantity import TOKENS_PER_S, Quantity
+from gaptrace.render.drawing.picture import round_values
+from gaptrace.render.elements import Element, Node, element, percent
 from gaptrace_dashboards.library import Recording
 from gaptrace_dashboards.urls import run_url
 
@@ -18,107 +22,116 @@ ROW, LABELS, SHOWN = 26, 232, 40
 SIGNS = (("measured", "measured"), ("launch", "launch ceiling"), ("bandwidth", "bandwidth ceiling"))
 
 
-def ladder_sentence(recordings: Sequence[Recording]) -> str:
+def with_rates(recordings: Sequence[Recording]) -> list[Recording]:
+    """The recordings that have a rate, the fastest first."""
+    known = [(found.row.rates["measured"], found) for found in recordings if _rated(found)]
+    return [found for _, found in sorted(known, key=lambda k: (-(k[0].value or 0), k[1].id))]
+
+
+def _rated(found: Recording) -> bool:
+    return "measured" in found.row.rates
+
+
+def ladder_sentence(known: Sequence[Recording]) -> str:
     """What the ladder says: who is fastest, and how many are held back by the host."""
-    known = [r for r in recordings if r.row.tokens_per_s]
-    if not known:
-        return "No run has a token rate yet."
-    best = max(known, key=lambda r: r.row.tokens_per_s or 0)
-    launch = sum(r.row.binding == "launch" for r in known)
-    text = f"Fastest: {best.row.name} at {units.rate(best.row.tokens_per_s)}."
+    best = known[0]
+    launch = sum(r.row.ceilings is not None and r.row.ceilings.binding == "launch" for r in known)
+    text = f"Fastest: {best.row.name} at {units.text(best.row.rates['measured'])}."
     if launch:
-        text += f" The launch ceiling binds in {launch} of {len(known)}."
+        text += f" {launch} of {len(known)} are limited by the launch ceiling."
     if len(known) > SHOWN:
         text += f" The {SHOWN} fastest of {len(known)} are drawn."
     return text
 
 
-def ladder(recordings: Sequence[Recording], label: str) -> Markup:
-    """The runs that have a rate, fastest first, each a line from its lowest to its highest mark."""
-    known = [r for r in recordings if r.row.tokens_per_s]
-    shown = sorted(known, key=lambda r: (-(r.row.tokens_per_s or 0), r.id))[:SHOWN]
+def ladder(known: Sequence[Recording], label: str) -> list[Node]:
+    """Recordings that have a rate, each a line from its lowest to its highest mark."""
+    shown = known[:SHOWN]
     values = [value for r in shown for value in _marks(r).values()]
     low, high = math.log10(min(values)) - 0.08, math.log10(max(values)) + 0.08
     if high - low < 1:
         low, high = (low + high) / 2 - 0.5, (low + high) / 2 + 0.5
     height = ROW * len(shown)
     shapes = _axis(low, high, height)
-    for place, recording in enumerate(shown):
-        shapes.append(_line(recording, ROW * place + ROW / 2, low, high))
+    shapes += [_line(r, ROW * place + ROW / 2, low, high) for place, r in enumerate(shown)]
     labels = [
         element(
             "a",
-            element(
-                "text",
-                units.middle_elided(r.row.name, 34),
-                x="100%",
-                y=ROW * place + ROW / 2 + 4,
-                class_="end",
-            ),
+            element("text", units.middle_elided(r.row.name, 34), x="100%",
+                    y=ROW * place + ROW / 2 + 4, class_="end"),
             href=run_url(r.id),
             tabindex="-1",
         )
         for place, r in enumerate(shown)
-    ]
-    return markup(
-        _legend(),
-        element(
-            "figure",
-            element("svg", *labels, width=LABELS, height=height + 40, aria_hidden="true"),
-            element("svg", *shapes, width="100%", height=height + 40, role="img", aria_label=label),
-            class_="bridge ladder",
-        ),
+    ]  # fmt: skip
+    figure = element(
+        "figure",
+        element("svg", labels, width=LABELS, height=height + 40, aria_hidden="true"),
+        element("svg", shapes, width="100%", height=height + 40, role="img", aria_label=label),
+        class_="beside g232 ladder",
     )
+    return [_legend(), figure]
+
+
+def ladder_table(known: Sequence[Recording]) -> Table:
+    """The ladder's twin in numbers."""
+
+    def rate(name: str) -> Callable[[Recording], Quantity | None]:
+        return lambda found: found.row.rates.get(name)
+
+    return table(
+        "ladder-data",
+        "data: rates and ceilings",
+        known,
+        [
+            words("run", lambda r: Text(r.row.name, target=run_url(r.id))),
+            *by_basis("measured", TOKENS_PER_S, rate("measured"), known, "tokens-per-s"),
+            figures("launch ceiling", TOKENS_PER_S, rate("launch"), term="launch-ceiling"),
+            figures("bandwidth ceiling", TOKENS_PER_S, rate("bandwidth"),
+                    term="bandwidth-ceiling"),
+            words("limited by", lambda r: r.row.ceilings and r.row.ceilings.binding,
+                  "binding-ceiling"),
+        ],
+        folded=True,
+    )  # fmt: skip
 
 
 def _marks(recording: Recording) -> dict[str, float]:
-    row = recording.row
-    found = {
-        "measured": row.tokens_per_s,
-        "launch": row.launch_ceiling,
-        "bandwidth": row.bandwidth_ceiling,
-    }
-    return {name: value for name, value in found.items() if value}
+    return {name: q.value for name, q in recording.row.rates.items() if q.value}
 
 
-def _axis(low: float, high: float, height: float) -> list[Markup]:
+def _axis(low: float, high: float, height: float) -> list[Element]:
     shapes = []
-    for power in range(math.floor(low), math.ceil(high) + 1):
-        for digit in (1, 2, 5):
-            value = digit * 10.0**power
-            if not low <= math.log10(value) <= high:
-                continue
-            x = _at(value, low, high)
-            shapes.append(element("line", x1=x, x2=x, y1=0, y2=height, class_="axis"))
-            shapes.append(
-                element("text", units.digits(value, 1), x=x, y=height + 16, class_="soft mid")
-            )
+    for value in round_values(low, high, (1, 2, 5)):
+        x, word = _at(value, low, high), units.digits(value, 1)
+        shapes.append(element("line", x1=x, x2=x, y1=0, y2=height, class_="axis"))
+        shapes.append(element("text", word, x=x, y=height + 16, class_="soft mid"))
     shapes.append(element("text", "tokens per second", x="50%", y=height + 34, class_="soft mid"))
     return shapes
 
 
 def _at(value: float, low: float, high: float) -> str:
-    return f"{number(100 * (math.log10(value) - low) / (high - low))}%"
+    return percent(100 * (math.log10(value) - low) / (high - low))
 
 
-def _line(recording: Recording, y: float, low: float, high: float) -> Markup:
+def _line(recording: Recording, y: float, low: float, high: float) -> Element:
     marks = _marks(recording)
     first, last = (_at(end, low, high) for end in (min(marks.values()), max(marks.values())))
-    words = dict(SIGNS)
-    said = ", ".join(f"{words[name]} {units.rate(value)}" for name, value in marks.items())
+    words_ = dict(SIGNS)
+    said = ", ".join(f"{words_[name]} {units.text(q)}" for name, q in recording.row.rates.items())
     return element(
         "g",
         element("title", f"{recording.row.name}: {said}"),
         element("rect", x=0, y=y - ROW / 2, width="100%", height=ROW, class_="hit"),
         element("line", x1=first, x2=last, y1=y, y2=y, class_="rung"),
-        *[
+        [
             element("svg", _sign(name), x=_at(value, low, high), y=y, width=1, height=1)
             for name, value in reversed(marks.items())
         ],
     )
 
 
-def _sign(name: str) -> Markup:
+def _sign(name: str) -> Element:
     """A mark around the point (0, 0): told apart by shape, not by colour."""
     if name == "measured":
         return element("circle", r=5.5, class_="measured")
@@ -127,23 +140,17 @@ def _sign(name: str) -> Markup:
     return element("path", d="M0-6L6 0L0 6L-6 0z", class_="bandwidth")
 
 
-def _legend() -> Markup:
+def _legend() -> Element:
     return element(
         "ul",
-        *[
+        [
             element(
                 "li",
-                element(
-                    "svg",
-                    element("svg", _sign(name), x=8, y=9, width=1, height=1),
-                    width=22,
-                    height=18,
-                    class_="swatch",
-                    aria_hidden="true",
-                ),
+                element("svg", element("svg", _sign(name), x=8, y=9, width=1, height=1), width=22,
+                        height=18, class_="swatch", aria_hidden="true"),
                 word,
             )
             for name, word in SIGNS
         ],
         class_="legend",
-    )
+    )  # fmt: skip

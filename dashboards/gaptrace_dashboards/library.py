@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
+from gaptrace.analysis import Analysis
 from gaptrace.compare.pairing import distinct_labels
 from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
-from gaptrace.measure.result import Analysis
 from gaptrace.runs.run import RunAnalysis
 from gaptrace_dashboards.places import RUN, WRITING, Place, find_places, still_there
 from gaptrace_dashboards.rows import Row

@@ -6,24 +6,23 @@ import json
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
 from threading import Lock
 from typing import Any
 
 from flask import Flask, Response, request, send_file
 from werkzeug.exceptions import Conflict, NotFound
 
-from gaptrace.compare.result import Comparison
+from gaptrace.analysis import Analysis
+from gaptrace.compare.compare import FORCE, REFUSE, CompareOptions
+from gaptrace.document.blocks import Detail
 from gaptrace.errors import GaptraceError
-from gaptrace.measure.result import Analysis
-from gaptrace.predict import Prediction, predict, predict_run
-from gaptrace.report.html import render_analysis_html
-from gaptrace.report.html_compare import render_comparison_html
-from gaptrace.report.html_run import render_run_html
-from gaptrace.report.scope import Scope
+from gaptrace.predict.predict import predict, predict_run
+from gaptrace.render.files import Report, file_text
+from gaptrace.results.prediction import PredictionResult
+from gaptrace.runs.compared import analyses_of, compare
 from gaptrace.runs.run import RunAnalysis
-from gaptrace_dashboards.compare_page import compared, timelines
-from gaptrace_dashboards.fragments import in_dashboard
+from gaptrace.timeline.scope import Scope
+from gaptrace_dashboards.compare_page import Compared, timelines
 from gaptrace_dashboards.gap_panel import gap_panel
 from gaptrace_dashboards.library import Library, Recording
 from gaptrace_dashboards.places import RUN, SAVED
@@ -70,14 +69,16 @@ class Desk:
 
     def timeline(self, found: Recording, analysis: Analysis, query: dict[str, str]) -> str:
         """A window of a recording as JSON text."""
-        window = asked(analysis, query)
-        key = (found.id, found.entry.file, window)
-        text: str = self._windows.get(
-            key, lambda: _json(payload(self.scope(found, analysis), window))
-        )
+        wanted = tuple(sorted(item for item in query.items() if item[0] != "run"))
+
+        def make() -> str:
+            scope = self.scope(found, analysis)
+            return _json(payload(scope, asked(scope, query)))
+
+        text: str = self._windows.get((found.id, found.entry.file, wanted), make)
         return text
 
-    def comparison(self, found: Sequence[Recording], *, forced: bool) -> Comparison:
+    def comparison(self, found: Sequence[Recording], *, forced: bool) -> Compared:
         """The comparison of recordings, the first being the baseline.
 
         Raises:
@@ -85,38 +86,47 @@ class Desk:
         """
         key = (tuple((r.id, r.entry.file) for r in found), forced)
 
-        result: Comparison = self._comparisons.get(
-            key, lambda: compared(self.library.sides(found), forced=forced)
-        )
-        return result
+        def make() -> Compared:
+            sides = self.library.sides(found)
+            result = compare(sides, CompareOptions(unlike=FORCE if forced else REFUSE))
+            return Compared(result, analyses_of((sides[0], side) for side in sides[1:]))
 
-    def prediction(self, found: Recording, analysis: Analysis) -> Prediction | None:
+        made: Compared = self._comparisons.get(key, make)
+        return made
+
+    def prediction(self, found: Recording) -> PredictionResult | None:
         """What compiling and capturing would buy; of a run from its eager mode, with the score."""
-        if analysis.device is None or analysis.headline.steps["period_ns"].median is None:
-            return None
-        run = self.library.run(found)
-        one = found.id if run is None else found.entry.place.id
+        result = self.library.result(found.entry)
 
-        def make() -> Prediction | None:
+        def make() -> PredictionResult | None:
             try:
-                return predict(analysis) if run is None else predict_run(run)
+                if isinstance(result, RunAnalysis):
+                    return predict_run(result)
+                timed = isinstance(result, Analysis) and result.result.headline.step_ns is not None
+                return predict(result) if timed else None
             except GaptraceError:
                 return None
 
-        result: Prediction | None = self._predictions.get((one, found.entry.file), make)
-        return result
+        made: PredictionResult | None = self._predictions.get(
+            (found.entry.place.id, found.entry.file), make
+        )
+        return made
 
     def report(self, found: Recording) -> str | None:
         """The HTML report of a place, as `gaptrace analyze PATH -o report.html` writes it."""
         result = self.library.result(found.entry)
-        key = (found.entry.place.id, found.entry.file)
-        if isinstance(result, RunAnalysis):
-            text: str = self._reports.get(key, partial(render_run_html, result))
-        elif isinstance(result, Analysis):
-            text = self._reports.get(key, partial(render_analysis_html, result))
-        else:
+        if not isinstance(result, (Analysis, RunAnalysis)):
             return None
+        report = Report(result.result, result.analyses)
+        text: str = self._reports.get(
+            (found.entry.place.id, found.entry.file), lambda: html_text(report)
+        )
         return text
+
+
+def html_text(report: Report) -> str:
+    """A report as the command line writes it."""
+    return file_text("report.html", [report], Detail.FULL)
 
 
 def add_routes(server: Flask, desk: Desk) -> None:
@@ -144,7 +154,7 @@ def add_routes(server: Flask, desk: Desk) -> None:
         _, analysis = analysed()
         number = request.args.get("gap", "")
         place = int(number) if number.isdigit() and len(number) < 12 else -1
-        return Response(in_dashboard(gap_panel(analysis, place)), mimetype="text/html")
+        return Response(gap_panel(analysis, place), mimetype="text/html")
 
     def compare_() -> Response:
         state = parse(request.full_path.replace("/api/compare", "/compare", 1))
@@ -171,9 +181,10 @@ def add_routes(server: Flask, desk: Desk) -> None:
         if len(found) < 2:
             raise NotFound("no such runs")
         try:
-            return _page(render_comparison_html(desk.comparison(found, forced=state.forced)))
+            compared = desk.comparison(found, forced=state.forced)
         except GaptraceError as error:
             raise Conflict(error.message) from error
+        return _page(html_text(Report(compared.result, compared.analyses)))
 
     def trace() -> Response:
         found = wanted()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
-from gaptrace.measure.result import Analysis
-from gaptrace.runs.run import RunAnalysis, host_dispatch, step_ns
+from gaptrace.analysis import Analysis
+from gaptrace.quantity import NS, TOKENS_PER_S, TRACED, UNPROFILED, Quantity
+from gaptrace.results.analysis import Ceilings, Headline
+from gaptrace.runs.run import RunAnalysis
 from gaptrace.runs.saved import SavedRun
 
 SPARK_POINTS = 60
@@ -18,41 +19,41 @@ SPARK_POINTS = 60
 
 @dataclass(frozen=True)
 class Row:
-    """One recording in the list. Figures are those of the analysis; None is unknown or withheld.
+    """One recording in the list. headline, ceilings: the Result's; None without figures.
 
     key: the mode within a run folder, empty for a bare trace. repeats: recordings of this mode.
-    idle_share, host_dispatch_ns: unprofiled where the run measured them (host_source). step_ns,
-    host_dispatch_ns: per step and per token. spark: step times in ns, at most 60, each the longest
-    of its neighbours. note: why there are no figures.
+    kernels, launches: per token. host: dispatch per token. spark: step times in ns, at most 60,
+    each the longest of its neighbours. note: why there are no figures.
     """
 
     key: str
     name: str
-    sentence: str
-    verdict: str
-    tokens_per_s: float | None = None
-    rate_source: str = ""
-    step_ns: float | None = None
-    idle_share: float | None = None
+    sentence: str = ""
+    verdict: str = ""
+    headline: Headline | None = None
+    ceilings: Ceilings | None = None
     kernels: float | None = None
     launches: float | None = None
-    host_dispatch_ns: float | None = None
-    host_source: str = ""
-    binding: str | None = None
-    launch_ceiling: float | None = None
-    bandwidth_ceiling: float | None = None
+    host: Quantity | None = None
     gpu: str | None = None
     model: str | None = None
     mode: str | None = None
     date: str = ""
     repeats: int = 1
-    steps: int = 0
     spark: tuple[int, ...] = ()
     note: str = ""
 
-    def plain(self) -> dict[str, Any]:
-        """The row as plain data."""
-        return asdict(self)
+    @property
+    def rates(self) -> dict[str, Quantity]:
+        """Tokens per second as measured and at either ceiling, those that are known."""
+        if self.headline is None or self.ceilings is None:
+            return {}
+        found = {
+            "measured": (self.headline.tokens_per_s, self.headline.basis),
+            "launch": (self.ceilings.launch_tokens_per_s, ""),
+            "bandwidth": (self.ceilings.bandwidth_tokens_per_s, ""),
+        }
+        return {k: Quantity(v, TOKENS_PER_S, basis) for k, (v, basis) in found.items() if v}
 
 
 def rows_of(result: Analysis | RunAnalysis | SavedRun, name: str, modified_ns: int) -> list[Row]:
@@ -67,56 +68,60 @@ def rows_of(result: Analysis | RunAnalysis | SavedRun, name: str, modified_ns: i
         title = f"{result.name} · {mode}"
         if shown is None:
             reason = next((c.reason or c.status for c in result.cells if c.mode == mode), "")
-            rows.append(Row(mode, title, "", "failed", mode=mode, note=reason or "not recorded"))
+            rows.append(
+                Row(mode, title, verdict="failed", mode=mode, note=reason or "not recorded")
+            )
         else:
             rows.append(_row(mode, title, shown, len(result.repeats(mode)), modified_ns))
     return rows
 
 
 def _row(key: str, name: str, analysis: Analysis, repeats: int, modified_ns: int) -> Row:
-    head, source, limits = analysis.headline, analysis.source, analysis.ceilings
-    share = head.unprofiled_idle_share
-    host, host_source = host_dispatch(analysis)
+    found = analysis.result
+    source = found.source
     return Row(
         key=key,
         name=name,
-        sentence=analysis.sentence,
-        verdict=analysis.quality.verdict,
-        tokens_per_s=head.rate.tokens_per_s,
-        rate_source=head.rate.source,
-        step_ns=step_ns(analysis),
-        idle_share=head.idle_share if share is None else share,
-        kernels=head.per_token["kernels"].median,
-        launches=head.per_token["launches"].median,
-        host_dispatch_ns=None if host is None else host / (head.tokens_per_step or 1),
-        host_source=host_source,
-        binding=limits.binding,
-        launch_ceiling=limits.launch_tokens_per_s,
-        bandwidth_ceiling=limits.bandwidth_tokens_per_s,
+        sentence=found.sentence,
+        verdict=found.quality.verdict,
+        headline=found.headline,
+        ceilings=found.ceilings,
+        kernels=found.per_token.kernels,
+        launches=found.per_token.launches,
+        host=_host(analysis),
         gpu=source.gpu,
         model=source.model,
         mode=source.mode,
-        date=_date(analysis.manifest.text("created"), modified_ns),
+        date=_date(analysis.manifest.run.created, modified_ns),
         repeats=repeats,
-        steps=head.complete,
         spark=_spark(analysis),
     )
+
+
+def _host(analysis: Analysis) -> Quantity | None:
+    """Host dispatch per token: what the launch ceiling stands on, else as profiled."""
+    limits, token = analysis.result.ceilings, analysis.result.per_token
+    if limits.host_dispatch_ns is None:
+        ns = token.host_dispatch_ns
+        return None if ns is None else Quantity(ns, NS, TRACED)
+    ns = limits.host_dispatch_ns / (analysis.result.steps.tokens_per_step or 1)
+    return Quantity(ns, NS, limits.host_dispatch_basis, limits.host_dispatch_bound)
 
 
 def _saved(saved: SavedRun, name: str, mode: str | None, modified_ns: int) -> Row:
     recordings = saved.modes[mode]
     first = recordings[0]
-    time = first.unprofiled_ns if first.unprofiled_ns is not None else first.period_ns
+    unprofiled = first.unprofiled_ns is not None
+    time = first.unprofiled_ns if unprofiled else first.period_ns
     return Row(
         key=mode or "",
         name=f"{saved.name or name} · {mode}" if mode else saved.name or name,
         sentence="A saved baseline: figures to compare with, no trace behind them.",
         verdict=first.verdict,
-        step_ns=time,
+        headline=Headline(UNPROFILED if unprofiled else TRACED, time, None, None, None, ""),
         mode=mode,
         date=_date(None, modified_ns),
         repeats=len(recordings),
-        steps=first.complete,
         note="saved",
         gpu=first.facts.get("gpu"),
         model=first.facts.get("model"),

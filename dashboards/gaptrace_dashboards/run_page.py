@@ -1,69 +1,101 @@
-"""One recording: its sentence, how far to trust it, where time goes, findings, the steps."""
+"""One recording: the sections of its document, the live timeline, and tabs for the details."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 from dash import dcc, html
 
-from gaptrace.measure.result import Analysis
-from gaptrace.report.context import Context, Section, section
-from gaptrace.report.finding_list import findings_section
-from gaptrace.report.markup import Markup, element, headline, markup, prose
-from gaptrace.report.matrix import PREDICTED, UNKNOWN, MatrixCell, matrix, run_cells
-from gaptrace.report.overview import ceilings_section, identity, token_section, trust_line
-from gaptrace.report.scope import Scope
-from gaptrace.report.step_views import strip_section
-from gaptrace.report.timeline_data import Names
-from gaptrace.report.views import View, picks, step_window
-from gaptrace.report.windows import Limits, timeline
+from gaptrace.analysis import Analysis
+from gaptrace.document.blocks import Document, Section
+from gaptrace.document.build import document
+from gaptrace.document.sections import Context
+from gaptrace.render.elements import element
+from gaptrace.render.html_blocks import Page
+from gaptrace.results.prediction import PredictionResult
 from gaptrace.runs.run import RunAnalysis
-from gaptrace_dashboards.fragments import fragment, sections
-from gaptrace_dashboards.library import GONE, Recording, recording_id
+from gaptrace.timeline.views import picks
+from gaptrace_dashboards.components import Places, answer, component, sections, state_page
+from gaptrace_dashboards.library import GONE, Entry, Recording, recording_id
 from gaptrace_dashboards.urls import TABS, report_url, run_url, trace_url
+from gaptrace_dashboards.what_if import what_if
 
-# Small drawings need no host rows.
-SMALL = Limits(gpu_ops=1_500, host_ops=1, frames=1)
+# The sections behind each tab; the page shows all others. `ceilings` has the sliders.
+TAB_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "kernels": ("kernels",),
+    "ops": ("ops",),
+    "host": ("host",),
+    "ceilings": (),
+    "fusion": ("capture",),
+    "compile": ("compile",),
+    "power": ("power",),
+    "provenance": ("devices", "provenance", "next"),
+}
+IN_TABS = frozenset(id_ for ids in TAB_SECTIONS.values() for id_ in ids)
+# The live timeline takes its place.
+LIVE = frozenset({"timeline"})
 TAB_WORDS = {
     "compile": "compilation",
     "ceilings": "what if",
     "ops": "CPU ops",
     "fusion": "fusion and capture",
 }
+# What an empty tab says: why there is nothing, and what would record it.
+ABSENT = {
+    "kernels": "No kernel of a counted step to list.",
+    "ops": "No CPU op was recorded (activities=[ProfilerActivity.CPU]).",
+    "host": "No host activity of a counted step to list.",
+    "fusion": "Nothing can be predicted: no complete step with known times.",
+    "compile": "The run folder's manifest says nothing about compilation. `gaptrace collect` "
+    "records recompiles with the guard that failed and graph breaks with their reason; a bare "
+    "trace has neither.",
+    "power": "No power or clock samples. `gaptrace collect` takes them while unprofiled steps "
+    "run, where NVML is there.",
+}
+OPEN_STEP = (
+    "Only the last, open step is there: it ends with its last op, so what comes after it is "
+    "unknown. Record two steps or more."
+)
+FILE_GONE = "The file has gone; these figures are from when it was there."
 
 
-def run_page(
-    found: Recording,
-    analysis: Analysis,
-    scope: Scope | None,
-    run: RunAnalysis | None,
-    predicted: Mapping[str, MatrixCell],
-    tab: str,
-) -> list[Any]:
+def said(analysis: Analysis, run: RunAnalysis | None, without: frozenset[str]) -> Document:
+    """The document of a recording; what its run measured of other modes is in its 2x2."""
+    result = analysis.result
+    if run is not None and run.result is not None and run.result.square:
+        result = msgspec.structs.replace(result, square=run.result.square)
+    analyses = dict.fromkeys((analysis.path, result.source.path), analysis)
+    return document(result, Context(analyses=analyses, without=without))
+
+
+def run_page(found: Recording, analysis: Analysis, run: RunAnalysis | None, tab: str) -> list[Any]:
     """The page's components; the tab's content comes with its own callback."""
-    context = Context()
-    small = small_views(scope)
+    whole = said(analysis, run, IN_TABS | LIVE)
+    page = Page(anchors=Places(analysis))
+    gone = found.entry.state == GONE
+    single = analysis.headline.complete == 0 and analysis.step_table is not None
+    banners = [FILE_GONE] * gone + [OPEN_STEP] * (single and analysis.device is not None)
+    actions = [
+        html.A("Download report", href=report_url(found.id), className="button",
+               download=f"{found.entry.place.name}.html", id="download"),
+        html.Button(
+            "Open in Perfetto", type="button", id="perfetto", className="perfetto",
+            title="opens ui.perfetto.dev in a new tab, which takes the trace from this "
+                  "one: it stays in your browser and is not uploaded",
+            **{"data-trace": trace_url(found.id), "data-title": found.row.name,
+               "data-file": os.path.basename(analysis.source.path)},
+        ),
+    ]  # fmt: skip
     parts: list[Any] = [
-        _header(found, analysis, context),
-        fragment(
-            markup(
-                element("h1", headline(analysis.sentence), id="sentence"),
-                trust_line(analysis, context),
-                *_banners(found, analysis),
-            )
-        ),
-        sections(
-            token_section(analysis, context),
-            ceilings_section(analysis, context),
-            modes_section(found, run, predicted, context),
-            findings_section(analysis, small, context),
-            strip_section(analysis, small, context),
-        ),
+        header(found.row.name, whole.identity, actions, found.entry, found.mode),
+        answer(whole.answer, page),
+        *[component(element("p", text, class_="banner")) for text in banners],
+        *sections(whole.sections, page),
     ]
-    if scope is not None:
+    if analysis.device is not None:
         parts.append(timeline_part(found.id, analysis))
     parts += [
         tab_bar(tab),
@@ -73,118 +105,51 @@ def run_page(
     return parts
 
 
-def _header(found: Recording, analysis: Analysis, context: Context) -> html.Div:
-    facts = [found.row.name, *identity(analysis, context)]
+def modes_page(entry: Entry, run: RunAnalysis) -> list[Any]:
+    """A run folder: its modes side by side, each a link to its own page."""
+    whole = document(run.result, Context(without=frozenset()))
+    links = {mode: run_url(recording_id(entry.place.id, mode)) for mode in run.modes}
+    page = Page(anchors=Places(links=links))
+    first = recording_id(entry.place.id, run.modes[0])
+    download = html.A("Download report", href=report_url(first), className="button",
+                      download=f"{entry.place.name}.html", id="download")  # fmt: skip
+    return [
+        header(run.name, whole.identity, [download], entry, ""),
+        answer(whole.answer, page),
+        *sections(whole.sections, page),
+    ]
+
+
+def header(
+    name: str, facts: Sequence[str], actions: Sequence[Any], entry: Entry, mode: str
+) -> html.Div:
+    """The first line of a page: what it is about, what to do with it, the modes of its run."""
+    modes = [row.key for row in entry.rows if row.key]
+    links = [
+        html.A(
+            row or "all modes",
+            href=run_url(recording_id(entry.place.id, row)),
+            className="button",
+            **({"aria-current": "page"} if row == mode else {}),
+        )
+        for row in ("", *modes)
+    ]
     return html.Div(
         [
-            html.P([html.B(facts[0]), *[f" · {fact}" for fact in facts[1:]]], className="who"),
-            html.Div(
-                [
-                    html.A("Download report", href=report_url(found.id), className="button",
-                           download=f"{found.entry.place.name}.html", id="download"),
-                    html.Button(
-                        "Open in Perfetto", type="button", id="perfetto", className="perfetto",
-                        title="opens ui.perfetto.dev in a new tab, which takes the trace from this "
-                              "one: it stays in your browser and is not uploaded",
-                        **{"data-trace": trace_url(found.id), "data-title": found.row.name,
-                           "data-file": os.path.basename(analysis.source.path)},
-                    ),
-                ],
-                className="actions",
-            ),
+            html.P([html.B(name), *[f" · {fact}" for fact in facts]], className="who"),
+            html.Div(list(actions), className="actions"),
+            html.Nav(links, id="run-modes", className="views", **{"aria-label": "modes"})
+            if modes
+            else None,
         ],
         className="runhead",
-    )  # fmt: skip
-
-
-def _banners(found: Recording, analysis: Analysis) -> list[Markup]:
-    """What is special about this recording: the file has gone, no kernels, no steps, one step."""
-    shown = []
-    if found.entry.state == GONE:
-        shown.append("The file has gone; these figures are from when it was there.")
-    if analysis.device is None:
-        shown.append(
-            "No kernel, copy or memset is in this trace, so there is no idle time to explain. "
-            "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or use "
-            "`gaptrace collect`."
-        )
-    elif analysis.headline.steps["period_ns"].median is None:
-        shown.append(
-            "No decode step could be measured, so there are no figures per token. Looked for: "
-            "gaptrace marks, engine labels, ProfilerStep, repeated annotations, compiled regions, "
-            "repeating kernels. `gaptrace analyze --step REGEX` names the steps."
-        )
-    elif analysis.headline.complete == 0:
-        shown.append(
-            "Only the last, open step is there: it ends with its last op, so what comes after it "
-            "is unknown. Record two steps or more."
-        )
-    return [element("p", prose(text), class_="banner") for text in shown]
-
-
-def small_views(scope: Scope | None) -> tuple[View, ...]:
-    """The picked steps as small drawings, then one view that stands for the whole recording.
-
-    The last has no blocks: it is what makes every piece of evidence a link, since the page can
-    show any stretch of the recording.
-    """
-    if scope is None:
-        return ()
-    analysis, steps = scope.analysis, scope.analysis.step_table
-    names, found = Names(), []
-    for pick in picks(steps):
-        if steps is None or steps.rule == "whole trace":
-            break
-        start, end = step_window(analysis, pick.index)
-        own = int(steps.gpu_start[pick.index]), int(steps.gpu_end[pick.index])
-        title = f"step {pick.index} · {pick.word}"
-        item = timeline(scope, title, start, end, names, step=own, limits=SMALL)
-        found.append(View(f"step{pick.index}", item, pick.index))
-    last = int(analysis.trace.end.max()) + 1
-    empty = timeline(scope, "anywhere", last, last + 1, names, limits=SMALL)
-    found.append(View("anywhere", replace(empty, start_ns=-1, span_ns=last + 1), None))
-    return tuple(found)
-
-
-def modes_section(
-    found: Recording,
-    run: RunAnalysis | None,
-    predicted: Mapping[str, MatrixCell],
-    context: Context,
-) -> Section | None:
-    """The 2x2 of the run folder that the recording belongs to, each mode a link."""
-    if run is None:
-        if sum(cell.known != UNKNOWN for cell in predicted.values()) < 2:
-            return None
-        said = "Tokens per second by mode. Solid bars are measured, hatched ones predicted."
-        return section(context, "modes", "What would help", element("p", said), matrix(predicted))
-    hatched = {mode: cell for mode, cell in predicted.items() if cell.known == PREDICTED}
-    cells = run_cells(run, hatched)
-    links: list[Markup | str] = []
-    place = found.entry.place.id
-    for mode in run.modes:
-        if links:
-            links.append(" · ")
-        address = run_url(recording_id(place, mode))
-        here = element("b", mode, aria_current="page")
-        links.append(here if mode == found.mode else element("a", mode, href=address))
-    return section(
-        context,
-        "modes",
-        "The modes of this run",
-        element("p", "Modes: ", *links, "."),
-        matrix(cells) if cells is not None else None,
-        None
-        if cells is None
-        else element("p", "Solid bars are measured, hatched ones predicted.", class_="soft"),
     )
 
 
 def timeline_part(run: str, analysis: Analysis) -> html.Section:
     """The canvas timeline, filled by the script from `/api/timeline`, and the panel beside it."""
-    chosen = picks(analysis.step_table)
     steps = analysis.step_table
-    known = () if steps is None or steps.rule == "whole trace" else chosen
+    known = () if steps is None or steps.rule == "whole trace" else picks(steps)
     return html.Section(
         [
             html.H2("Timeline", id="h-timeline"),
@@ -208,10 +173,7 @@ def timeline_part(run: str, analysis: Analysis) -> html.Section:
             html.Div(id="timeline-canvas", **{"data-run": run}),
             html.Div(id="gap-panel", **{"aria-live": "polite"}),
             html.Div(id="timeline-legend"),
-            html.Details(
-                [html.Summary("data: the longest gaps shown"), html.Div(id="timeline-gaps")],
-                className="twin",
-            ),
+            html.Div(id="timeline-gaps"),
         ],
         id="timeline",
         className="part",
@@ -219,7 +181,7 @@ def timeline_part(run: str, analysis: Analysis) -> html.Section:
     )  # fmt: skip
 
 
-def tab_bar(chosen: str, words: Sequence[str] = TABS) -> html.Div:
+def tab_bar(chosen: str) -> html.Div:
     """The tabs under the timeline; the address names the one that is open."""
     return html.Div(
         [
@@ -236,10 +198,32 @@ def tab_bar(chosen: str, words: Sequence[str] = TABS) -> html.Div:
                     "aria-controls": "tab",
                 },
             )
-            for word in words
+            for word in TABS
         ],
         role="tablist",
         className="gt-tabs",
         id="tabs",
         **{"aria-label": "details of this recording"},
     )
+
+
+def tab_content(
+    analysis: Analysis, run: RunAnalysis | None, tab: str, prediction: PredictionResult | None
+) -> list[Any]:
+    """The components of one tab of a recording. prediction: only asked where it is shown."""
+    if tab == "ceilings":
+        return what_if(analysis)
+    page = Page(anchors=Places(analysis), part=f"{tab}-")
+    parts: Sequence[Section] = [
+        part
+        for part in said(analysis, run, LIVE).sections
+        if part.id in TAB_SECTIONS[tab]
+    ]  # fmt: skip
+    if prediction is not None:
+        ids = {part.id for part in parts}
+        more = document(prediction, Context(prefix="fusion-", without=frozenset(ids | {"next"})))
+        parts = [*more.sections]
+    if not parts:
+        title = TAB_WORDS.get(tab, tab).capitalize()
+        return [state_page(title, ABSENT[tab])] if tab in ABSENT else []
+    return sections(parts, page)

@@ -9,11 +9,14 @@ from dash import dcc, html
 
 from gaptrace import units
 from gaptrace.knowledge.glossary import entries
-from gaptrace.report.markup import Markup, element
-from gaptrace.report.tables import Cell, Number, data_table
-from gaptrace_dashboards.fragments import fragment, meanings
-from gaptrace_dashboards.grids import Column, counted, grid
-from gaptrace_dashboards.ladder import ladder, ladder_sentence
+from gaptrace.quantity import NS, SHARE, TRACED, Number, Quantity
+from gaptrace.render.elements import Element, element
+from gaptrace.render.html_blocks import Page, table
+from gaptrace.render.tables import basis_words
+from gaptrace.vocabulary import VERDICT_SIGNS
+from gaptrace_dashboards.components import Places, component, meanings
+from gaptrace_dashboards.grids import Column, grid
+from gaptrace_dashboards.ladder import ladder, ladder_sentence, ladder_table, with_rates
 from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Entry, Library, Recording
 from gaptrace_dashboards.places import WRITING
 from gaptrace_dashboards.rows import Row, short_path
@@ -29,9 +32,9 @@ MEANINGS = (
     ("kernels-per-token", "kernels/tok"),
     ("launches-per-token", "launches/tok"),
     ("host-dispatch", "host/tok"),
-    ("binding-ceiling", "binds"),
+    ("rate-source", "times"),
+    ("binding-ceiling", "limited by"),
 )
-SIGN = {"ok": "✓ ok", "limited": "! limited", "refused": "✕ refused", "failed": "✕ failed"}
 
 
 def columns() -> list[Column]:
@@ -46,7 +49,8 @@ def columns() -> list[Column]:
         Column("kernels", "kernels/tok", "number", 116, tip=said.get("kernels-per-token", "")),
         Column("launches", "launches/tok", "number", 124, tip=said.get("launches-per-token", "")),
         Column("host", "host/tok, ms", "number", 152, tip=said.get("host-dispatch", "")),
-        Column("binding", "binds", "text", 100, tip=said.get("binding-ceiling", "")),
+        Column("basis", "times", "text", 104, tip=said.get("rate-source", "")),
+        Column("binding", "limited by", "text", 104, tip=said.get("binding-ceiling", "")),
         Column("spark", "step times", "spark", 120),
         Column("mode", "mode", "text", 134),
         Column("gpu", "GPU", "text", 150),
@@ -64,23 +68,24 @@ def grid_rows(library: Library) -> list[dict[str, Any]]:
 
 
 def _recorded(found: Recording) -> dict[str, Any]:
-    row = found.row
-    share = row.idle_share
-    verdict = SIGN.get(row.verdict, row.verdict)
+    row, head = found.row, found.row.headline
+    verdict = f"{VERDICT_SIGNS.get(row.verdict, '✕')} {row.verdict}"
     if found.entry.state == GONE:
         verdict = "– file gone"
+    step = head and head.step_ns
     return {
         "id": found.id,
         "name": row.name + (f" (×{row.repeats})" if row.repeats > 1 else ""),
         "href": run_url(found.id),
         "verdict": verdict,
-        "rate": (row.tokens_per_s, _digits(row.tokens_per_s)),
-        "step": (row.step_ns, _ms(row.step_ns)),
-        "idle": (share, units.share(share, 1)),
-        "kernels": counted(row.kernels),
-        "launches": counted(row.launches),
-        "host": (row.host_dispatch_ns, host_words(row)),
-        "binding": row.binding or "",
+        "rate": (head and head.tokens_per_s, _text(row.rates.get("measured"))),
+        "step": (step, _ms(None if step is None else Quantity(step, NS))),
+        "idle": (head and head.idle_share, units.share(head and head.idle_share, 1)),
+        "kernels": _counted(row.kernels),
+        "launches": _counted(row.launches),
+        "host": (row.host and row.host.value, host_words(row)),
+        "basis": basis_words(head.basis) if head else "",
+        "binding": (row.ceilings and row.ceilings.binding) or "",
         "spark": list(row.spark),
         "mode": row.mode or "",
         "gpu": row.gpu or "",
@@ -91,18 +96,28 @@ def _recorded(found: Recording) -> dict[str, Any]:
 
 
 def host_words(row: Row) -> str:
-    """Host dispatch in ms, saying where it is not unprofiled."""
-    text = _ms(row.host_dispatch_ns)
-    if row.host_dispatch_ns is None:
-        return text
-    if row.host_source == "as profiled":
-        return f"{text} as profiled"
-    return f"≤ {text}" if row.host_source.endswith("upper bound") else text
+    """Host dispatch in ms, saying where it is as profiled though the step is not."""
+    text = _ms(row.host)
+    apart = row.host is not None and row.headline is not None
+    apart = apart and row.host.basis == TRACED and row.headline.basis != TRACED
+    return f"{text} {basis_words(TRACED)}" if apart else text
+
+
+def _counted(value: Number | None) -> tuple[Number | None, str]:
+    return value, units.count(value)
+
+
+def _text(found: Quantity | None) -> str:
+    return units.MISSING if found is None else units.value_text(found)
+
+
+def _ms(found: Quantity | None) -> str:
+    return units.MISSING if found is None else units.value_text(found, "ms")
 
 
 def _pending(library: Library, entry: Entry) -> dict[str, Any]:
     words = pending_words(library, entry)
-    blank = Row("", entry.place.name, words, "")
+    blank = Row("", entry.place.name, words)
     found = _recorded(Recording(entry.place.id, entry, blank))
     return {**found, "verdict": "✕ refused" if entry.state == FAILED else "…"}
 
@@ -119,30 +134,20 @@ def pending_words(library: Library, entry: Entry) -> str:
     return "being analysed" if share is None else f"being analysed, {share} % read"
 
 
-def _digits(value: float | None) -> str:
-    return units.MISSING if value is None else units.digits(value)
-
-
-def _ms(value: float | None) -> str:
-    return units.MISSING if value is None else units.digits(value / 1e6)
-
-
 def headline(library: Library) -> str:
     """The page's sentence: how many runs, and what the best and the worst of them lose."""
     rows = [found.row for found in library.recordings()]
-    known = [row for row in rows if row.tokens_per_s and row.idle_share is not None]
+    shares = [row.headline and row.headline.idle_share for row in rows if row.rates]
+    idle = sorted(share for share in shares if share is not None)
     if not rows:
         return "No run yet."
-    text = f"{len(rows)} recording{'s' * (len(rows) > 1)}"
-    if not known:
+    text = units.counted(len(rows), "recording")
+    if not idle:
         return f"{text}, none with decode steps."
-    idle = sorted(row.idle_share or 0 for row in known)
-    if len(known) == 1:
-        return f"{text}. The GPU idles {units.share(idle[0], 1)} of each step."
-    return (
-        f"{text}. The GPU idles between {units.share(idle[0], 1)} and {units.share(idle[-1], 1)} "
-        "of each step."
-    )
+    least, most = (units.text(Quantity(share, SHARE)) for share in (idle[0], idle[-1]))
+    if len(idle) == 1:
+        return f"{text}. The GPU idles {least} of each step."
+    return f"{text}. The GPU idles between {least} and {most} of each step."
 
 
 def progress_words(library: Library) -> str:
@@ -159,9 +164,8 @@ def progress_words(library: Library) -> str:
             f"analysed {done} of {len(entries_)}; {now.place.name} {pending_words(library, now)}"
         )
     if library.foreign:
-        one = library.foreign == 1
-        said = "other JSON file is no trace" if one else "other JSON files are no traces"
-        parts.append(f"{library.foreign} {said}")
+        said = ("other JSON file is no trace", "other JSON files are no traces")
+        parts.append(units.counted(library.foreign, *said))
     return "; ".join(parts)
 
 
@@ -192,7 +196,7 @@ def runs_page(library: Library) -> list[Any]:
             className="tools",
         ),
         grid("runs-grid", columns(), rows, picks=True, height=table_height(len(rows))),
-        meanings(*MEANINGS),
+        component(meanings(MEANINGS, Page())),
         html.Div(ladder_part(recordings), id="ladder"),
     ]  # fmt: skip
 
@@ -207,44 +211,23 @@ def ladder_part(recordings: Sequence[Recording]) -> html.Div | None:
 
     One component, whatever the number of runs: each of Dash's own listens to every change.
     """
-    known = [r for r in recordings if r.row.tokens_per_s]
+    known = with_rates(recordings)
     if not known:
         return None
-    sentence = ladder_sentence(recordings)
-    ceilings = element("a", "ceilings", href="/glossary#def-launch-ceiling", class_="def")
-    return fragment(
+    sentence, page = ladder_sentence(known), Page(anchors=Places())
+    ceilings: Element = element("a", "ceilings", href="#def-launch-ceiling", class_="def")
+    return component(
         element(
             "section",
             element("h2", "Rates and ceilings", id="h-ladder"),
             element("p", f"{sentence} ", ceilings),
-            ladder(recordings, sentence),
-            element(
-                "details",
-                element("summary", "data: rates and ceilings"),
-                _ladder_table(sorted(known, key=lambda r: -(r.row.tokens_per_s or 0))),
-                class_="twin",
-            ),
+            ladder(known, sentence),
+            table(ladder_table(known), page),
             id="ladder-part",
             class_="part",
             aria_labelledby="h-ladder",
         )
     )
-
-
-def _ladder_table(rows: Sequence[Recording]) -> Markup:
-    head = ("run", "measured, tok/s", "launch ceiling, tok/s", "bandwidth ceiling, tok/s", "binds")
-    table: list[list[Cell]] = [
-        [
-            element("a", r.row.name, href=run_url(r.id)),
-            *[
-                Number(value, _digits(value))
-                for value in (r.row.tokens_per_s, r.row.launch_ceiling, r.row.bandwidth_ceiling)
-            ],
-            r.row.binding or units.MISSING,
-        ]
-        for r in rows
-    ]
-    return data_table("rates and ceilings", head, table)
 
 
 def _nothing(library: Library) -> html.Div:

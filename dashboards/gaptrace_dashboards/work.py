@@ -8,10 +8,14 @@ import time
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gaptrace.analysis import Analysis, analyze
 from gaptrace.errors import GaptraceError, NotATraceError
-from gaptrace.measure.result import Analysis
+from gaptrace.measure.options import Options
+from gaptrace.reading.cachefolder import cache_folder
+from gaptrace.reading.loading import load
+from gaptrace.runs.read import read_run
 from gaptrace.runs.run import RunAnalysis
-from gaptrace.runs.saved import SavedRun
+from gaptrace.runs.saved import SavedRun, load_saved
 from gaptrace_dashboards.places import RUN, SAVED, Place
 from gaptrace_dashboards.rows import Row, rows_of
 
@@ -54,18 +58,11 @@ def work(place: Place, folder: str) -> Outcome:
 
 
 def _result(place: Place, progress: str) -> Result:
-    from gaptrace.measure.analyze import analyze
-    from gaptrace.measure.options import Options
-    from gaptrace.reading.cachefolder import cache_folder
-    from gaptrace.reading.loading import load
-    from gaptrace.runs.read import read_run
-    from gaptrace.runs.saved import load_saved
-
     if place.kind == RUN:
         whole = read_run(place.path, Options(), use_cache=True)
         only = whole.cells[0]
         # As `gaptrace analyze` does: a folder with a single recording is that recording.
-        single = len(whole.cells) == 1 and only.analysis is not None
+        single = len(whole.cells) == 1 and not whole.missing
         return only.analysis if single and only.analysis is not None else whole
     if place.kind == SAVED:
         return load_saved(place.path)

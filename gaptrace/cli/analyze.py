@@ -8,22 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options, no_gates_on
-from gaptrace.cli.options import (
-    analysis_options,
-    options_from,
-    read_trace,
-)
-from gaptrace.cli.output import (
-    Result,
-    check_kinds,
-    json_text,
-    output_options,
-    wants_color,
-    write,
-)
-from gaptrace.runs.read import read_points, read_run
+from gaptrace.cli.options import analysis_options, options_from, read_trace
+from gaptrace.cli.output import check_files, deliver, output_options, report_of
 
 if TYPE_CHECKING:
+    from gaptrace.cli.output import Analyzed
     from gaptrace.measure.options import Options
 
 
@@ -32,32 +21,27 @@ if TYPE_CHECKING:
 @analysis_options
 @output_options
 @gate_options
-@click.option("--redact", is_flag=True, help="Leave paths, arguments and hosts out of files.")
 @click.option("--strict", is_flag=True, help="Exit with 2 unless every trace is ok.")
 def analyze(paths: tuple[str, ...], **values: Any) -> int:
-    """Say where a token's time goes, and whether the trace can be trusted.
+    """Show where a token's time goes, and whether the trace can be trusted.
 
     PATH is a torch.profiler trace (.json, .json.gz), a run folder of `gaptrace collect`, or - for
-    standard input; a sweep (one run folder for each batch size or length) becomes one table. The
-    first line is the answer; then what to know about the trace, the step in
-    numbers, its idle time by cause, the ceilings, the findings and the largest gaps. A run folder
-    with several modes shows them side by side.
+    standard input; a sweep (one run folder for each batch size or length) becomes one table. One
+    screen: the answer, whether to trust it, where the time goes, three findings, what to do next.
+    With --full all of it. A run folder with several modes shows them side by side.
     """
-    check_kinds(values["out"])
+    check_files(values["out"])
     analyze_gates(values)  # A misspelt gate is refused before any work is done.
     no_gates_on([path for path in paths if _is_sweep(path)], values)
     options = options_from(values)
-    results = [_result(path, options, use_cache=not values["no_cache"]) for path in paths]
-    if values["json_"]:
-        body = json_text(results)
-    else:
-        body = "\n\n".join(_text(result, color=wants_color(values["color"])) for result in results)
-    write(body, values["out"], results, force=values["force"], redact=values["redact"])
-    return finish_analyze(results, values)
+    analyzed = [_analyzed(path, options, use_cache=not values["no_cache"]) for path in paths]
+    deliver([report_of(item) for item in analyzed], values)
+    return finish_analyze(analyzed, values)
 
 
-def _result(path: str, options: Options, *, use_cache: bool) -> Result:
-    from gaptrace.measure.analyze import analyze as run
+def _analyzed(path: str, options: Options, *, use_cache: bool) -> Analyzed:
+    from gaptrace.analysis import analyze as run
+    from gaptrace.runs.read import read_points, read_run
 
     if path == "-" or not os.path.isdir(path):
         folder = os.path.dirname(path)
@@ -77,17 +61,3 @@ def _is_sweep(path: str) -> bool:
     from gaptrace.reading.runfolder import is_sweep
 
     return path != "-" and is_sweep(path)
-
-
-def _text(result: Result, *, color: bool) -> str:
-    from gaptrace.report.run_text import run_report
-    from gaptrace.report.sweep_text import sweep_report
-    from gaptrace.report.text import text_report
-    from gaptrace.runs.run import RunAnalysis
-    from gaptrace.runs.sweep import SweepAnalysis
-
-    if isinstance(result, SweepAnalysis):
-        return sweep_report(result, color=color)
-    if isinstance(result, RunAnalysis):
-        return run_report(result, color=color)
-    return text_report(result, color=color)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from typing import Any
 
 import click
@@ -21,42 +20,42 @@ SHOWN = 30
 @analysis_options
 @click.option("--csv", "form", flag_value="csv", help="Every gap as CSV, times in integer ns.")
 @click.option("--json", "form", flag_value="json", help="Every gap as JSON (gaptrace.gaps/1).")
-@click.option("--top", type=click.IntRange(1), default=SHOWN, help="Gaps in the table.")
+@click.option("--top", type=click.IntRange(1), default=SHOWN, help="How many gaps the table shows.")
 def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
     """List every gap of the GPU at PATH with its cause and neighbours.
 
     On its own a table of the longest gaps; with --csv or --json every gap in time order, with the
     nanoseconds of each cause.
     """
-    from gaptrace.measure.analyze import analyze
+    from gaptrace.document.blocks import Detail
+    from gaptrace.measure.analyze import measure
     from gaptrace.measure.frames import gap_columns
-    from gaptrace.report.text import gap_table
+    from gaptrace.measure.record import gaps_result
+    from gaptrace.render.files import Report, text_of
+    from gaptrace.render.formats import Style
+    from gaptrace.results.codec import to_json
 
     trace = read_trace(path, use_cache=not values["no_cache"])
-    analysis = analyze(trace, options_from(values))
-    if analysis.device is None:
-        raise GaptraceError(analysis.sentence, f"gaptrace analyze {path} says what was found")
-    if form is None:
-        click.echo(gap_table(analysis, top, color=wants_color("auto")))
-        return 0
-    columns = {
-        name: column.tolist() if hasattr(column, "tolist") else column
-        for name, column in gap_columns(analysis).items()
-    }
-    rows = list(zip(*columns.values(), strict=True))
+    measured = measure(trace, options_from(values))
+    if measured.device is None:
+        raise GaptraceError(
+            "no GPU work was recorded", f"gaptrace analyze {path} says what was found"
+        )
     if form == "csv":
+        columns = {
+            name: column.tolist() if hasattr(column, "tolist") else column
+            for name, column in gap_columns(measured).items()
+        }
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerows(zip(*columns.values(), strict=True))
         click.echo(text.getvalue(), nl=False)
+        return 0
+    result = gaps_result(measured, None if form == "json" else top)
+    if form == "json":
+        click.echo(to_json(result, indent=1))
     else:
-        device = analysis.device.device if analysis.device else None
-        body = {
-            "schema": "gaptrace.gaps/1",
-            "source": trace.source.path,
-            "device": device,
-            "gaps": [dict(zip(columns, row, strict=True)) for row in rows],
-        }
-        click.echo(json.dumps(body, indent=1, ensure_ascii=False))
+        style = Style(color=wants_color("auto"))
+        click.echo(text_of([Report(result)], "terminal", Detail.FULL, style), color=True)
     return 0

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from gaptrace.cli.output import report_of
 from gaptrace.errors import GaptraceError, OptionError
 
 if TYPE_CHECKING:
-    from gaptrace.cli.output import Result
+    from gaptrace.analysis import Analysis
+    from gaptrace.cli.output import Analyzed
     from gaptrace.compare.gates import Gate
-    from gaptrace.compare.result import GateResult
-    from gaptrace.measure.result import Analysis
+    from gaptrace.results.comparison import GateResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,65 +139,68 @@ def judge_analyses(
 
     A group without GPU work cannot be judged, and every gate says so.
     """
-    from gaptrace.compare.gates import NOT_JUDGED, judge_run
+    from msgspec.structs import replace
+
+    from gaptrace.compare.gates import judge_run, not_judged
     from gaptrace.compare.recording import record
-    from gaptrace.compare.result import GateResult
+    from gaptrace.document.comparison_words import gate_text
 
     results: list[GateResult] = []
     for label, analyses in groups if gates else ():
         try:
             recordings = [record(analysis) for analysis in analyses]
         except GaptraceError as error:
-            results += [
-                GateResult(gate.text, gate.metric.id, label, NOT_JUDGED, error.message)
-                for gate in gates
-            ]
+            results += not_judged(gates, label, error.message)
             continue
         results += judge_run(recordings, gates, label)
-    return tuple(results)
+    return tuple(replace(result, text=gate_text(result)) for result in results)
 
 
-def finish_analyze(results: Sequence[Result], values: Mapping[str, Any]) -> int:
+def finish_analyze(results: Sequence[Analyzed], values: Mapping[str, Any]) -> int:
     """Judge the gates of `gaptrace analyze` and tell GitHub if asked to; the exit code.
 
     The last thing a command does: `values` are its keyword arguments, `results` what it analysed.
     1 where a gate tripped; 2 where nothing was measured or every trace is refused, or `--strict`
     and not every trace is ok or a gate could not be judged.
     """
-    from gaptrace.runs.sweep import SweepAnalysis
+    from gaptrace.results.run import SweepResult
 
     groups = groups_of(results)
     gates = judge_analyses(groups, analyze_gates(values))
     found = [analysis for _, analyses in groups for analysis in analyses]
-    sweeps = [result for result in results if isinstance(result, SweepAnalysis)]
+    sweeps = [result for result in results if isinstance(result, SweepResult)]
     if values["github"]:
-        from gaptrace.cli.output import redacting
-        from gaptrace.report.files import render_report
+        from gaptrace.document.blocks import Detail
+        from gaptrace.render.files import file_text
 
         findings = dict.fromkeys(
-            (f.id, f.title) for a in found for f in a.findings if f.ceiling_ns_per_token > 0
+            (f.id, f.title)
+            for analysis in found
+            for f in analysis.result.findings
+            if f.ceiling_ns_per_token > 0
         )
         findings.update(dict.fromkeys(pair for sweep in sweeps for pair in sweep.findings))
-        text = render_report("summary.md", list(results), redacting(redact=values["redact"]))
+        reports = [report_of(result) for result in results]
+        text = file_text("summary.md", reports, Detail.BRIEF, redact=values["redact"])
         tell_github(text, gates, findings)
     if say_gates(gates):
         return 1
     verdicts = {analysis.quality.verdict for analysis in found}
-    verdicts.update(*(sweep.verdicts for sweep in sweeps))
+    verdicts.update(v for sweep in sweeps for row in sweep.rows for v in row.verdicts)
     strict = values["strict"] and (verdicts != {"ok"} or unjudged(gates))
     if strict:
         click.echo("gaptrace: --strict: not every trace is ok and every gate judged", err=True)
     return 2 if verdicts <= {"refused"} or strict else 0
 
 
-def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]:
+def groups_of(results: Sequence[Analyzed]) -> list[tuple[str, Sequence[Analysis]]]:
     """What is judged together, with its label: a trace alone, the repeats of each mode of a run.
 
     Sweeps are left out: see `no_gates_on`.
     """
     from gaptrace.compare.side import short_label
+    from gaptrace.results.run import SweepResult
     from gaptrace.runs.run import RunAnalysis
-    from gaptrace.runs.sweep import SweepAnalysis
 
     groups: list[tuple[str, Sequence[Analysis]]] = []
     for result in results:
@@ -206,14 +210,14 @@ def groups_of(results: Sequence[Result]) -> list[tuple[str, Sequence[Analysis]]]
                 for mode in result.modes
                 if result.repeats(mode)
             ]
-        elif not isinstance(result, SweepAnalysis):
+        elif not isinstance(result, SweepResult):
             groups.append((short_label(result.source.path), [result]))
     return groups
 
 
 def say_gates(results: Sequence[GateResult]) -> int:
     """Name every gate that tripped or could not be judged, on stderr; 1 where one tripped."""
-    from gaptrace.compare.gates import HELD, TRIPPED
+    from gaptrace.results.comparison import HELD, TRIPPED
 
     for result in results:
         if result.status != HELD:
@@ -226,7 +230,7 @@ def say_gates(results: Sequence[GateResult]) -> int:
 
 def unjudged(results: Sequence[GateResult]) -> bool:
     """Whether a gate could not be judged."""
-    from gaptrace.compare.gates import NOT_JUDGED
+    from gaptrace.results.comparison import NOT_JUDGED
 
     return any(result.status == NOT_JUDGED for result in results)
 

@@ -23,17 +23,35 @@ def analysis_options(command: F) -> F:
     """Add the options that say about a trace what it cannot say itself."""
     for option in reversed(
         (
-            click.option("--step", metavar="REGEX", help="Names of the step marks."),
+            click.option("--step", metavar="REGEX", help="Pattern of the step marks' names."),
             click.option(
-                "--tokens-per-step", type=click.IntRange(1), help="Generated tokens per step."
+                "--tokens-per-step",
+                type=click.FloatRange(0, min_open=True),
+                help="Generated tokens per step; a mean may be a fraction.",
             ),
-            click.option("--device", metavar="ID", help="Device that step figures are for."),
             click.option(
-                "--weight-bytes", metavar="BYTES", help="Weights one step reads (15.9e9, 16GB)."
+                "--accepted",
+                type=click.FloatRange(0),
+                metavar="N",
+                help="Draft tokens accepted per sequence and iteration, on average.",
             ),
-            click.option("--kv-bytes", metavar="BYTES", help="KV cache one step reads."),
             click.option(
-                "--peak-bandwidth", metavar="BYTES/S", help="Of the GPU's memory (4.8e12, 4.8TB)."
+                "--device",
+                metavar="ID",
+                help="GPU whose steps are measured, by its id in the trace.",
+            ),
+            click.option(
+                "--weight-bytes",
+                metavar="BYTES",
+                help="Bytes of weights that one step reads (15.9e9, 16GB).",
+            ),
+            click.option(
+                "--kv-bytes", metavar="BYTES", help="Bytes of KV cache that one step reads."
+            ),
+            click.option(
+                "--peak-bandwidth",
+                metavar="BYTES/S",
+                help="Peak of the GPU's memory (4.8e12, 4.8TB).",
             ),
             click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
         )
@@ -47,6 +65,7 @@ def options_from(values: dict[str, Any]) -> Options:
     return Options(
         step=values["step"],
         tokens_per_step=values["tokens_per_step"],
+        accepted=values.get("accepted"),
         device=values["device"],
         weight_bytes=_bytes("--weight-bytes", values["weight_bytes"]),
         kv_bytes=_bytes("--kv-bytes", values["kv_bytes"]),

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from gaptrace.errors import GaptraceError, OptionError
+from gaptrace.errors import GaptraceError
 
 if TYPE_CHECKING:
-    from gaptrace.measure.result import Analysis
-    from gaptrace.report.privacy import Privacy
+    from gaptrace.analysis import Analysis
+    from gaptrace.document.blocks import Detail
+    from gaptrace.render.files import Report
+    from gaptrace.results.run import SweepResult
     from gaptrace.runs.run import RunAnalysis
-    from gaptrace.runs.sweep import SweepAnalysis
 
-Result: TypeAlias = "Analysis | RunAnalysis | SweepAnalysis"
+# What `gaptrace analyze` makes of one path.
+Analyzed: TypeAlias = "Analysis | RunAnalysis | SweepResult"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_options(command: F) -> F:
-    """Add --json, -o, --force and --color."""
+    """Add --json, -o, --full, --redact, --force and --color."""
     for option in reversed(
         (
             click.option("--json", "json_", is_flag=True, help="Print the versioned JSON object."),
+            click.option("--full", is_flag=True, help="Print everything, not just one screen."),
             click.option(
                 "-o",
                 "out",
                 multiple=True,
                 metavar="FILE",
-                help="Also write FILE (.html .md .svg .json .txt).",
+                help="Also write FILE (.html .md .svg .json .txt); .md is a short comment "
+                "unless --full.",
+            ),
+            click.option(
+                "--redact", is_flag=True, help="Leave paths, arguments and hosts out of files."
             ),
             click.option("--force", is_flag=True, help="Overwrite files that exist."),
             click.option(
@@ -62,7 +68,7 @@ def write_file(path: str, body: str, *, force: bool) -> None:
         raise GaptraceError(f"{path} exists", "use --force to overwrite it")
     part = f"{path}.part"
     try:
-        with open(part, "w", encoding="utf-8") as file:
+        with open(part, "w", encoding="utf-8", newline="\n") as file:
             file.write(body)
         os.replace(part, path)
     except OSError as error:
@@ -70,46 +76,49 @@ def write_file(path: str, body: str, *, force: bool) -> None:
     click.echo(f"Wrote {path}", err=True)
 
 
-def json_text(results: Sequence[Result]) -> str:
-    """One result's versioned object, or several in one `gaptrace.analyses/1` object."""
-    found = [result.summary for result in results]
-    data: Any = (
-        found[0] if len(found) == 1 else {"schema": "gaptrace.analyses/1", "analyses": found}
-    )
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def redacting(*, redact: bool) -> Privacy:
-    """The privacy of files: open, or without paths, arguments and hosts."""
-    from gaptrace.report.privacy import Privacy
-
-    return Privacy.REDACTED if redact else Privacy.OPEN
-
-
-def check_kinds(files: Sequence[str]) -> None:
+def check_files(files: Sequence[str]) -> None:
     """Refuse files of a kind that cannot be written, before any work is done.
 
     Raises:
         OptionError: a file's ending names no form of a result.
     """
-    from gaptrace.report.files import kinds
+    from gaptrace.render import formats
 
     for path in files:
-        if not path.lower().endswith(kinds()):
-            raise OptionError(
-                f"-o {path}: cannot write that kind", f"end it in {', '.join(kinds())}"
-            )
+        if not path.lower().endswith(".json"):
+            formats.of_path(path)
 
 
-def write(
-    body: str, files: Sequence[str], results: Sequence[Result], *, force: bool, redact: bool
-) -> None:
-    """Print `body`; then write each file in the form its ending asks for."""
+def report_of(item: Analyzed) -> Report:
+    """What was analysed as a report: its plain data, and the analyses behind it for pictures."""
+    import msgspec
+
+    from gaptrace.render.files import Report
+
+    if isinstance(item, msgspec.Struct):
+        return Report(item)
+    return Report(item.result, item.analyses)
+
+
+def detail_of(values: Mapping[str, Any]) -> Detail:
+    """How much the command was asked to say."""
+    from gaptrace.document.blocks import Detail
+
+    return Detail.FULL if values["full"] else Detail.BRIEF
+
+
+def deliver(reports: Sequence[Report], values: Mapping[str, Any]) -> None:
+    """Print the reports, then write each file in the form that its ending asks for."""
+    from gaptrace.render.files import file_text, json_text, text_of
+    from gaptrace.render.formats import Style
+
+    if values["json_"]:
+        body = json_text(reports)
+    else:
+        style = Style(color=wants_color(values["color"]))
+        body = text_of(reports, "terminal", detail_of(values), style)
     # The body carries colours only where they are wanted; click must not decide once more.
     click.echo(body, nl=not body.endswith("\n"), color=True)
-    if files:
-        from gaptrace.report.files import render_report
-
-        for path in files:
-            text = render_report(path, list(results), redacting(redact=redact))
-            write_file(path, text, force=force)
+    for path in values["out"]:
+        text = file_text(path, reports, detail_of(values), redact=values["redact"])
+        write_file(path, text, force=values["force"])

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaptrace.cli.options import analysis_options, options_from, read_trace
-from gaptrace.cli.output import output_options, wants_color, write_file
+from gaptrace.cli.output import check_files, deliver, output_options, write_file
 from gaptrace.errors import GaptraceError, OptionError
 from gaptrace.runs.read import read_run
 
 if TYPE_CHECKING:
     from gaptrace.cli.inductor_child import Question
-    from gaptrace.predict import Prediction
+    from gaptrace.results.prediction import PredictionResult
     from gaptrace.trace import Trace
 
 Answer = Mapping[str, Any]
-ENDINGS = (".json", ".txt")
 
 
 @click.command()
@@ -77,29 +76,21 @@ def predict(path: str, **values: Any) -> int:  # fmt: skip
     gaptrace predict runs/NAME
     gaptrace predict eager.json.gz --execution-trace eager.et.json.gz
     """
-    for name in values["out"]:
-        if not name.endswith(ENDINGS):
-            raise OptionError(f"-o {name}: cannot write that kind", "end it in .json or .txt")
+    check_files(values["out"])
     found = _of_run(path, values) if os.path.isdir(path) else _of_trace(path, values)
-    data = json.dumps(found.summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    body = data
-    if not values["json_"]:
-        from gaptrace.report.predict_text import predict_report
+    from gaptrace.render.files import Report
 
-        body = predict_report(found, color=wants_color(values["color"]))
-    click.echo(body, nl=not body.endswith("\n"), color=True)
-    for name in values["out"]:
-        write_file(name, data if name.endswith(".json") else body, force=values["force"])
+    deliver([Report(found)], values)
     return 0
 
 
-def _of_trace(path: str, values: dict[str, Any]) -> Prediction:
-    from gaptrace.measure.analyze import analyze
+def _of_trace(path: str, values: dict[str, Any]) -> PredictionResult:
+    from gaptrace.measure.analyze import measure
     from gaptrace.predict import predict as predicted
 
     options, cached = options_from(values), not values["no_cache"]
-    analysis = analyze(read_trace(path, use_cache=cached), options)
-    others = [analyze(read_trace(other, use_cache=cached), options) for other in values["against"]]
+    analysis = measure(read_trace(path, use_cache=cached), options)
+    others = [measure(read_trace(other, use_cache=cached), options) for other in values["against"]]
     answer = _given(values)
     if answer is None and values["execution_trace"] and not values["shapes"]:
         question = _question(values, Path(values["execution_trace"]), analysis.trace, "")
@@ -108,7 +99,7 @@ def _of_trace(path: str, values: dict[str, Any]) -> Prediction:
     return predicted(analysis, _options(values), answer=answer, others=others)
 
 
-def _of_run(path: str, values: dict[str, Any]) -> Prediction:
+def _of_run(path: str, values: dict[str, Any]) -> PredictionResult:
     from gaptrace.predict import predict_run
 
     if values["against"]:
@@ -149,7 +140,9 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
     A saved answer serves unless it was asked other things: another region, more what-ifs.
     """
     from gaptrace.predict.saved import NAME, read_answer
+    from gaptrace.reading.manifest import Manifest
     from gaptrace.reading.runfolder import read_run_folder
+    from gaptrace.trace import RunInfo
 
     cells = [cell for cell in read_run_folder(path).of_mode("eager") if cell.trace_path]
     if not values["refresh"]:
@@ -159,15 +152,15 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
                 if _serves(saved, values):
                     return saved
     for cell in cells:
-        files = cell.manifest.get("files")
-        name = files.get("execution_trace") if isinstance(files, Mapping) else None
+        manifest = Manifest(RunInfo(str(cell.path), cell.manifest))
+        name = manifest.files.execution_trace
         observed = values["execution_trace"] or (cell.path / str(name) if name else None)
         if observed is None or not Path(observed).is_file() or cell.trace_path is None:
             continue
-        versions = cell.manifest.get("versions")
-        torch = versions.get("torch") if isinstance(versions, Mapping) else ""
         trace = read_trace(str(cell.trace_path), use_cache=not values["no_cache"])
-        answer = _ask(_question(values, Path(observed), trace, str(torch or "")), values)
+        answer = _ask(
+            _question(values, Path(observed), trace, manifest.versions.torch or ""), values
+        )
         if answer is not None:
             _save(answer, cell.path / NAME)
         return answer
@@ -215,9 +208,3 @@ def _save(answer: Answer, path: Path) -> None:
         write_file(str(path), json.dumps(answer, separators=(",", ":")) + "\n", force=True)
     except GaptraceError as error:
         click.echo(f"gaptrace: {error.message}", err=True)
-
-
-for _option in predict.params:
-    if isinstance(_option, click.Option) and _option.name == "out":
-        # Of the forms that other commands write, a prediction has two.
-        _option.help = "Also write FILE (.json .txt)."

@@ -31,14 +31,14 @@ def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> I
     """One path as an input; `label` goes in front of the names of its modes."""
     from gaptrace.compare.pairing import Input
     from gaptrace.compare.side import Side, short_label
-    from gaptrace.measure.analyze import analyze
+    from gaptrace.measure.analyze import measure
     from gaptrace.runs.saved import is_saved
 
     if path != "-" and os.path.isdir(path):
         return _run(path, options, label=label, use_cache=use_cache)
     if path != "-" and is_saved(path):
         return _saved(path, label=label)
-    analysis = analyze(read_trace(path, use_cache=use_cache), options)
+    analysis = measure(read_trace(path, use_cache=use_cache), options)
     side = Side.of(analysis, label=label or short_label(path), path=path)
     return Input(path, {None: side})
 

@@ -1,36 +1,34 @@
 """The bridge from one step time to another: exact signed parts, in integer nanoseconds.
 
-A step's period is busy time plus idle time. Idle is split by cause and busy by op class, each
-nanosecond counted once, so the parts of one step sum to its period; the differences of two steps'
-parts then sum to the difference of their periods, with nothing left over and nothing rounded. The
-steps are those whose traced period is the median of their run, and the runs those whose step time
-is the median of their side. `profiling` carries the sum on to the unprofiled difference.
+A step is busy time plus idle time. Busy is split by op class, each nanosecond counted once, and
+idle by cause, so the parts of a step sum to it, and the differences of two steps' parts to the
+difference of the steps, with nothing left over. The steps are those whose traced period is the
+median of their run, and the runs those whose step time is the median of their side.
+
+Where both sides have unprofiled steps the bridge joins those: kernels do not slow down under the
+profiler, so busy is as traced and the rest of the step is idle. The causes of that idle time exist
+only as traced; their shares split it, and the parts say that they are estimates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Recording
-from gaptrace.compare.result import Bridge, BridgePart
 from gaptrace.compare.side import Side
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.kernels import OP_CLASSES
-from gaptrace.measure.sentence import CAUSE_WORDS
 from gaptrace.measure.stats import nearest_rank
+from gaptrace.results.comparison import PROFILED, UNPROFILED, Bridge, BridgePart
+from gaptrace.vocabulary import CAUSES as CAUSE_WORDS
+from gaptrace.vocabulary import OP_CLASSES as CLASS_WORDS
 
-CLASS_WORDS = {
-    "gemm": "GEMM",
-    "attention": "attention",
-    "communication": "communication",
-    "pointwise": "pointwise/reduction",
-    "copy": "copy",
-    "other": "other",
-}
 MEDIAN_STEP, OPEN_STEP, WHOLE = "median step", "open step", "whole recording"
+MIXED = "busy and idle cannot be told apart: steps overlap on the GPU by more than 1 %"
+OVERFULL = "as profiled: the GPU was busy for longer than an unprofiled step takes"
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,11 @@ class Pillar:
         """The length of the window that the parts sum to."""
         return self.parts["period_ns"]
 
+    @property
+    def busy_ns(self) -> int:
+        """Its busy time."""
+        return sum(self.parts[name] for name in CLASS_COLUMNS)
+
     def per_token(self, column: str) -> float:
         """A part in ns per token of the step; of a whole recording in ns."""
         return self.parts[column] / max(self.parts.get("tokens", 1), 1)
@@ -62,35 +65,38 @@ def build_bridge(
 
     basis: `whole recording` where the steps of the two sides are not the same piece of work.
     """
-    ends = [pillar(side, unprofiled=unprofiled) for side in (baseline, candidate)]
-    if basis == WHOLE or any(end.basis == WHOLE for end in ends):
-        ends = [
-            _whole(side, end.place) for side, end in zip((baseline, candidate), ends, strict=True)
-        ]
-    left, right = ends
+    sides = (baseline, candidate)
+    left, right = (pillar(side, unprofiled=unprofiled) for side in sides)
+    if WHOLE in (basis, left.basis, right.basis):
+        left, right = _whole(baseline, left.place), _whole(candidate, right.place)
+    split = left.split and right.split
     notes: list[str] = []
-    parts = _idle(left, right, notes) + _busy(left, right)
-    if not (left.split and right.split):
-        parts = [_together(left, right)]
-        notes.append(
-            "busy and idle cannot be told apart: steps overlap on the GPU by more than 1 %"
-        )
-    times = _unprofiled(baseline, candidate, left, right)
-    if times is not None:
-        added = (left.period_ns - times[0], right.period_ns - times[1])
-        parts.append(BridgePart("profiling", "profiling", "profiling", *added))
+    times = _unprofiled(baseline.recordings[left.place], candidate.recordings[right.place])
+    if left.basis == WHOLE:
+        times = None
+    source, ends = PROFILED, (left.period_ns, right.period_ns)
+    if times is not None and split and (left.busy_ns > times[0] or right.busy_ns > times[1]):
+        notes.append(OVERFULL)
+    elif times is not None:
+        source, ends = UNPROFILED, times
+    if split:
+        parts = _idle(left, right, ends, notes) + _busy(left, right)
+    else:
+        parts = [_part("time", "withheld", "busy and idle, withheld", *ends)]
+        notes.append(MIXED)
     bases = {left.basis, right.basis}
     bridge = Bridge(
-        baseline_ns=left.period_ns,
-        candidate_ns=right.period_ns,
-        parts=tuple(part for part in parts if part.baseline_ns or part.candidate_ns),
-        unprofiled_baseline_ns=times[0] if times else None,
-        unprofiled_candidate_ns=times[1] if times else None,
         basis=next(basis for basis in (WHOLE, OPEN_STEP, MEDIAN_STEP) if basis in bases),
+        source=source,
         baseline_step=left.words,
         candidate_step=right.words,
-        split=left.split and right.split,
+        baseline_ns=left.period_ns,
+        candidate_ns=right.period_ns,
+        unprofiled_baseline_ns=times[0] if times else None,
+        unprofiled_candidate_ns=times[1] if times else None,
+        split=split,
         notes=tuple(notes),
+        parts=tuple(part for part in parts if part.baseline_ns or part.candidate_ns),
     )
     return bridge, left, right
 
@@ -120,61 +126,69 @@ def pillar(side: Side, *, unprofiled: bool) -> Pillar:
     )
 
 
-def busy_changes(left: Pillar, right: Pillar) -> tuple[tuple[str, float], ...]:
-    """Op class and its change of busy ns per token between the two ends, each ns counted once."""
-    return tuple(
-        (kind, right.per_token(column) - left.per_token(column))
+def busy_changes(left: Pillar, right: Pillar) -> dict[str, float]:
+    """Change of busy ns per token between the two ends by op class, each ns counted once."""
+    return {
+        kind: right.per_token(column) - left.per_token(column)
         for kind, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
-    )
+    }
 
 
 def _whole(side: Side, place: int) -> Pillar:
     recording = side.recordings[place]
-    return Pillar(
-        place=place,
-        step=-1,
-        basis=WHOLE,
-        words=WHOLE,
-        parts=recording.whole,
-        split=True,
-        causes=not recording.withholds("causes"),
-    )
+    causes = not recording.withholds("causes")
+    return Pillar(place, -1, WHOLE, WHOLE, recording.whole, split=True, causes=causes)
 
 
-def _idle(left: Pillar, right: Pillar, notes: list[str]) -> list[BridgePart]:
+def _part(
+    kind: str, key: str, title: str, before: int, after: int, *, estimated: bool = False
+) -> BridgePart:
+    return BridgePart(kind, key, title, before, after, after - before, estimated)
+
+
+def _idle(left: Pillar, right: Pillar, ends: tuple[int, int], notes: list[str]) -> list[BridgePart]:
+    totals = [end - side.busy_ns for side, end in zip((left, right), ends, strict=True)]
     if not (left.causes and right.causes):
-        sides = [sum(end.parts[name] for name in CAUSE_COLUMNS) for end in (left, right)]
         where = "baseline" if not left.causes else "candidate"
         notes.append(f"idle is not split by cause: the causes of the {where} are withheld")
-        return [BridgePart("idle", "withheld", "idle, causes withheld", *sides)]
-    return [
-        BridgePart(
-            "idle", cause, f"idle: {CAUSE_WORDS[cause]}", left.parts[name], right.parts[name]
-        )
-        for cause, name in zip(CAUSES, CAUSE_COLUMNS, strict=True)
+        return [_part("idle", "withheld", "idle, causes withheld", *totals)]
+    shares = [
+        split_by(total, _weights(side)) for side, total in zip((left, right), totals, strict=True)
     ]
+    estimated = ends != (left.period_ns, right.period_ns)
+    return [
+        _part("idle", cause, f"idle: {CAUSE_WORDS[cause].label}", *pair, estimated=estimated)
+        for cause, pair in zip(CAUSES, zip(*shares, strict=True), strict=True)
+    ]
+
+
+def _weights(side: Pillar) -> list[int]:
+    """Traced idle by cause; where nothing was idle as traced, nothing is known of the causes."""
+    found = [side.parts[name] for name in CAUSE_COLUMNS]
+    return found if any(found) else [int(cause == "unattributed") for cause in CAUSES]
+
+
+def split_by(total: int, weights: Sequence[int]) -> list[int]:
+    """`total` in whole parts that sum to it, as the weights are to each other (not all are 0).
+
+    What rounding leaves over goes to the largest fractions.
+    """
+    whole = sum(weights)
+    parts = [total * weight // whole for weight in weights]
+    fractions = sorted(range(len(parts)), key=lambda i: (-(total * weights[i] % whole), i))
+    for i in fractions[: total - sum(parts)]:
+        parts[i] += 1
+    return parts
 
 
 def _busy(left: Pillar, right: Pillar) -> list[BridgePart]:
     return [
-        BridgePart("busy", kind, f"busy: {CLASS_WORDS[kind]}", left.parts[name], right.parts[name])
+        _part("busy", kind, f"busy: {CLASS_WORDS[kind].label}", left.parts[name], right.parts[name])
         for kind, name in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
     ]
 
 
-def _together(left: Pillar, right: Pillar) -> BridgePart:
-    return BridgePart(
-        "time", "withheld", "busy and idle, withheld", left.period_ns, right.period_ns
-    )
-
-
-def _unprofiled(
-    baseline: Side, candidate: Side, left: Pillar, right: Pillar
-) -> tuple[int, int] | None:
-    if left.basis == WHOLE:
-        return None
-    first: Recording = baseline.recordings[left.place]
-    second: Recording = candidate.recordings[right.place]
+def _unprofiled(first: Recording, second: Recording) -> tuple[int, int] | None:
     if first.unprofiled_ns is None or second.unprofiled_ns is None:
         return None
     return first.unprofiled_ns, second.unprofiled_ns

@@ -1,7 +1,6 @@
-"""Sides in, Comparison out: the one place that knows the order of a comparison's parts.
+"""Sides in, ComparisonResult out: the one place that knows the order of a comparison's parts.
 
-compare([gaptrace.analyze(gaptrace.reading("before.json.gz")),
-         gaptrace.analyze(gaptrace.reading("after.json.gz"))])
+Figures and verdicts only: `gaptrace.runs.compared` adds the sentences.
 """
 
 from __future__ import annotations
@@ -10,20 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gaptrace.compare.bridge import MEDIAN_STEP, WHOLE, build_bridge, busy_changes
-from gaptrace.compare.figures import (
-    UNPROFILED,
-    sources,
-)
+from gaptrace.compare.figures import sources
 from gaptrace.compare.likeness import likeness
 from gaptrace.compare.match import learn_ops, match_kernels
 from gaptrace.compare.noise import RESAMPLES, SEED
-from gaptrace.compare.result import Comparison, Pair, TwoByTwo
 from gaptrace.compare.rows import metric_rows
 from gaptrace.compare.side import Side
-from gaptrace.compare.two_by_two import corners_of, subject, two_by_two
-from gaptrace.compare.words import kernel_sentence, pair_sentence
+from gaptrace.compare.two_by_two import EDGES, two_by_two
+from gaptrace.compare.work import subject, work_of
 from gaptrace.errors import GaptraceError
-from gaptrace.measure.result import Analysis
+from gaptrace.results.comparison import UNPROFILED, ComparisonResult, Pair, TwoByTwo
 
 REFUSE, FORCE = "refuse", "force"
 
@@ -41,72 +36,42 @@ class CompareOptions:
     resamples: int = RESAMPLES
 
 
-AnySide = Side | Analysis | Sequence[Analysis]
-
-
-def compare(sides: Sequence[AnySide], options: CompareOptions | None = None) -> Comparison:
-    """Each side after the first compared with the first, the baseline.
-
-    A side is one analysis, the analyses of repeats of one thing, or a `Side`.
-
-    Raises:
-        GaptraceError: there is nothing to compare with, or the sides are unlike and not forced.
-    """
-    known = [side if isinstance(side, Side) else Side.of(side) for side in sides]
-    if len(known) < 2:
-        raise GaptraceError("nothing to compare with", "name a baseline and a candidate")
-    pairs = [(known[0], side) for side in known[1:]]
-    return compare_pairs(pairs, options, corners=corners_of(known))
-
-
 def compare_pairs(
     pairs: Sequence[tuple[Side, Side]],
     options: CompareOptions | None = None,
     *,
     corners: Mapping[str, Side] | None = None,
     notes: Sequence[str] = (),
-) -> Comparison:
+) -> ComparisonResult:
     """Every pair of baseline and candidate compared; `corners` are the four sides of a 2x2.
 
     Raises:
-        GaptraceError: a pair is unlike and not forced.
+        GaptraceError: there is no pair, or one is unlike and not forced.
     """
     options = options or CompareOptions()
     if not pairs:
         raise GaptraceError("nothing to compare with", "name a baseline and a candidate")
     learned = learn_ops(r for pair in pairs for side in pair for r in side.recordings)
     found = [_pair(left, right, options, learned) for left, right in pairs]
-    square = None
-    if corners is not None:
-        chosen = sources([side.recordings for side in corners.values()])
-        square = _square(corners, options, learned, chosen)
-    return Comparison(
-        pairs=tuple(found),
-        two_by_two=square,
-        sentence=square.sentence if square is not None else found[0].sentence,
+    return ComparisonResult(
         forced=any(pair.banner for pair in found),
         seed=options.seed,
         resamples=options.resamples,
         notes=tuple(notes),
+        pairs=tuple(found),
+        two_by_two=None if corners is None else _square(corners, options, learned),
     )
 
 
 def _square(
-    corners: Mapping[str, Side],
-    options: CompareOptions,
-    learned: Mapping[str, str],
-    chosen: Mapping[str, str],
+    corners: Mapping[str, Side], options: CompareOptions, learned: Mapping[str, str]
 ) -> TwoByTwo:
-    edges = {
-        (before, after): _pair(corners[before], corners[after], options, learned, chosen)
-        for before, after in (
-            ("eager", "compiled"),
-            ("graph", "compiled-graph"),
-            ("eager", "graph"),
-            ("compiled", "compiled-graph"),
-        )
+    chosen = sources([side.recordings for side in corners.values()])
+    pairs = {
+        name: _pair(corners[before], corners[after], options, learned, chosen)
+        for name, (before, after) in EDGES.items()
     }
-    return two_by_two(corners, edges)
+    return two_by_two(corners, pairs)
 
 
 def _pair(
@@ -140,17 +105,10 @@ def _pair(
     by_id = {row.id: row for row in rows}
     step = by_id["step_time"]
     kernels = match_kernels(baseline.recordings, candidate.recordings, learned)
+    done = subject(baseline, candidate)
     return Pair(
         baseline=baseline.view(left.place, left.step),
         candidate=candidate.view(right.place, right.step),
-        sentence=pair_sentence(step, by_id["tokens_per_s"], bridge),
-        kernel_sentence=kernel_sentence(
-            by_id["kernels"],
-            by_id["busy"],
-            busy_changes(left, right),
-            kernels,
-            subject=subject(baseline, candidate),
-        ),
         verdict=step.verdict,
         banner=alike.unlike,
         notes=alike.notes,
@@ -158,4 +116,5 @@ def _pair(
         metrics=rows,
         bridge=bridge,
         kernels=kernels,
+        work=work_of(done, by_id["kernels"], by_id["busy"], busy_changes(left, right), kernels),
     )

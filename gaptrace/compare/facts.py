@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -33,10 +32,8 @@ def facts_of(analysis: Analysis) -> dict[str, str | None]:
     manifest, source, head = analysis.manifest, analysis.source, analysis.headline
     known = head.tokens_source not in ("", "assumed 1") and head.tokens_per_step is not None
     tokens = f"{head.tokens_per_step:g}" if known else None
-    batch = manifest.integer("step", "batch")
-    weights = manifest.integer("bytes", "weights_total")
-    stacks = manifest.get("profiled", "stacks")
-    shapes = manifest.get("profiled", "shapes")
+    batch, weights = manifest.step.batch, manifest.bytes.weights_total
+    stacks, shapes = manifest.profiled.stacks, manifest.profiled.shapes
     # The few products outside a replay (a sampler's) say nothing about those inside.
     captured = (head.captured_share or 0) > 0.5
     return {
@@ -48,10 +45,10 @@ def facts_of(analysis: Analysis) -> dict[str, str | None]:
         "tokens_per_step": tokens,
         "engine": source.engine,
         "torch": source.torch,
-        "cuda": manifest.text("versions", "cuda"),
-        "driver": manifest.text("device", "driver"),
-        "shapes": _yes(shapes if isinstance(shapes, bool) else bool(analysis.trace.shapes)),
-        "stacks": _yes(stacks if isinstance(stacks, bool) else analysis.trace.py.rows.size > 0),
+        "cuda": manifest.versions.cuda,
+        "driver": manifest.device.driver,
+        "shapes": _yes(bool(analysis.trace.shapes) if shapes is None else shapes),
+        "stacks": _yes(analysis.trace.py.rows.size > 0 if stacks is None else stacks),
     }
 
 
@@ -61,11 +58,11 @@ def _yes(value: object) -> str:
 
 def _stored_as(manifest: Manifest) -> str | None:
     sizes: Counter[str] = Counter()
-    for kind in ("parameters", "buffers"):
-        found = manifest.get("bytes", kind)
-        for name, size in (found if isinstance(found, Mapping) else {}).items():
-            if isinstance(size, (int, float)) and (kind == "parameters" or "int4" in name):
-                sizes[str(name).removeprefix("torch.")] += int(size)
+    for name, size in (manifest.bytes.parameters or {}).items():
+        sizes[name.removeprefix("torch.")] += int(size)
+    for name, size in (manifest.bytes.buffers or {}).items():
+        if "int4" in name:
+            sizes[name.removeprefix("torch.")] += int(size)
     return max(sizes, key=lambda name: (sizes[name], name)) if sizes else None
 
 

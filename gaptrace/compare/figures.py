@@ -10,12 +10,11 @@ import numpy as np
 from gaptrace.compare.metrics import HIGHER, Metric
 from gaptrace.compare.noise import Floats, RunFigure, resampled_median
 from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Recording
-from gaptrace.compare.result import Figure
 from gaptrace.measure.stats import median_place, nearest_rank, spread
+from gaptrace.results.comparison import PROFILED, UNPROFILED, Figure
 
 # Parts of one step, and what its time makes of them.
 OF_ONE_RUN = ("step_time", "tokens_per_s", "idle", "idle_share", "busy", "host_dispatch")
-UNPROFILED, PROFILED = "unprofiled", "as profiled"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +44,17 @@ class Sampler:
 def sources(sides: Sequence[Sequence[Recording]]) -> dict[str, str]:
     """Per metric `unprofiled` where every recording on all sides has that, else `as profiled`.
 
-    Like is compared with like: one side's unprofiled time never meets the other's traced one.
+    Like is compared with like: one side's unprofiled time never meets the other's traced one. Idle
+    time is as profiled where a recording was busy for longer than its unprofiled step takes.
     """
     every = [recording for side in sides for recording in side]
     steps = all(r.unprofiled_ns is not None for r in every)
     issue = all(r.issue_ns is not None for r in every)
     step = UNPROFILED if steps else PROFILED
+    fits = all((spread(busy_ns(r)).median or 0) <= (r.unprofiled_ns or 0) for r in every)
     return {
-        **dict.fromkeys(("step_time", "tokens_per_s", "idle", "idle_share"), step),
+        **dict.fromkeys(("step_time", "tokens_per_s"), step),
+        **dict.fromkeys(("idle", "idle_share"), step if fits else PROFILED),
         "host_dispatch": UNPROFILED if issue else PROFILED,
     }
 
@@ -126,17 +128,18 @@ def _step_time(recording: Recording, source: str, sampler: Sampler) -> RunFigure
 
 
 def _rate(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
-    if source == UNPROFILED:
-        step = _unprofiled(recording, sampler)
-        scale = _tokens_per_step(recording) * 1e9
-        return RunFigure(
-            scale / step.value,
-            scale / (step.value + step.shift) - scale / step.value,
-            scale / np.maximum(step.values, 1),
-            step.n,
-        )
-    period = np.maximum(recording.steps["period_ns"], 1).astype(np.float64)
-    return sampler.of(_tokens(recording) * 1e9 / period)
+    """The inverse of the step time, so that the two never part ways."""
+    step = _step_time(recording, source, sampler)
+    if step is None or step.value <= 0:
+        return None
+    scale = _tokens_per_step(recording) * 1e9
+    rates = scale / np.maximum(step.value + step.shift, 1)
+    return RunFigure(
+        scale / step.value,
+        rates - scale / step.value,
+        scale / np.maximum(step.values, 1),
+        step.n,
+    )
 
 
 def _busy(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:

@@ -12,37 +12,28 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from gaptrace import units
-from gaptrace.compare.figures import (
-    Sampler,
-    run_figure,
-    shown_run,
-    side_figure,
-    sources,
-)
-from gaptrace.compare.metrics import (
-    GATES,
-    HIGHER,
-    Metric,
-    gate_metric,
-)
+from gaptrace.compare.figures import Sampler, run_figure, shown_run, side_figure, sources
+from gaptrace.compare.metrics import HIGHER, Metric, gate_metric
 from gaptrace.compare.recording import Recording
-from gaptrace.compare.result import (
+from gaptrace.errors import OptionError
+from gaptrace.quantity import SHARE
+from gaptrace.results.comparison import (
     EXACT,
+    HELD,
+    NOT_JUDGED,
     RUNS,
+    TRIPPED,
+    WITHIN_NOISE,
     WORSE,
-    Comparison,
+    ComparisonResult,
     GateResult,
-    MetricRow,
     Pair,
 )
-from gaptrace.compare.words import change_text, value_text
-from gaptrace.errors import OptionError
-
-HELD, TRIPPED, NOT_JUDGED = "held", "tripped", "not judged"
 
 _NUMBER = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*")
 _TIMES = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
@@ -136,75 +127,70 @@ def gates_from(flags: Sequence[str], settings: Mapping[str, object] | None) -> t
     return (*given, *kept)
 
 
-def judge(comparison: Comparison, gates: Sequence[Gate]) -> Comparison:
+def judge(comparison: ComparisonResult, gates: Sequence[Gate]) -> ComparisonResult:
     """The comparison with the results of every gate on every pair."""
-    results = [_on_pair(gate, pair) for pair in comparison.pairs for gate in gates]
-    return dataclasses.replace(comparison, gates=tuple(results))
+    results = [
+        _relative(gate, pair) if gate.percent else _bound(gate, pair)
+        for pair in comparison.pairs
+        for gate in gates
+    ]
+    return replace(comparison, gates=tuple(results))
 
 
-def _on_pair(gate: Gate, pair: Pair) -> GateResult:
+def _result(gate: Gate, label: str, status: str, **rest: Any) -> GateResult:
+    metric = gate.metric
+    return GateResult(
+        gate=gate.text,
+        metric=metric.id,
+        pair=label,
+        status=status,
+        unit=metric.unit,
+        better=metric.better,
+        limit=gate.limit,
+        relative=gate.percent,
+        **rest,
+    )
+
+
+def _relative(gate: Gate, pair: Pair) -> GateResult:
     row = pair.metric(gate.metric.id)
-    status, text = _relative(gate, row) if gate.percent else _bound(gate, row)
-    return GateResult(gate.text, gate.metric.id, pair.label, status, text)
-
-
-def _relative(gate: Gate, row: MetricRow) -> tuple[str, str]:
-    if row.change is None or row.baseline.value is None:
-        return NOT_JUDGED, f"{row.id}: {row.note or row.verdict}"
+    before, after = row.baseline.value, row.candidate.value
+    if row.change is None or before is None:
+        return _result(gate, pair.label, NOT_JUDGED, reason=row.note or row.verdict)
     if row.p is None and row.basis != EXACT:
-        return NOT_JUDGED, f"{row.id}: {row.verdict}"
-    points = row.unit == "share"
-    size = row.change if points else row.ratio
+        return _result(gate, pair.label, NOT_JUDGED, reason=row.verdict)
+    size = row.change if row.unit == SHARE else row.ratio
     if size is None:
         # From nothing to something is worse than any percentage.
         size = float("inf") if row.change else 0.0
-    worse = -size if row.better == HIGHER else size
-    limit = _percent(gate.limit, points=points)
-    moved = (
-        f"{row.id} {_moved(row)} {change_text(row.unit, abs(row.change)).removeprefix('+')}"
-        f"{'' if points or row.ratio is None else f' ({_percent(abs(row.ratio), points=False)})'}, "
-        f"{value_text(row.unit, row.baseline.value)} → {value_text(row.unit, row.candidate.value)}"
-    )
-    if worse <= gate.limit:
-        return HELD, f"{moved}: within the limit of {limit}"
-    if row.verdict != WORSE:
-        return HELD, f"{moved}: over the limit of {limit}, but within noise"
-    over = "" if worse == float("inf") else f", {_percent(worse - gate.limit, points=points)} over"
-    how = f" ({row.note})" if row.note else " (beyond noise)" if row.basis == RUNS else ""
-    return TRIPPED, f"{moved}: the limit is {limit} worse{over}{how}"
+    status, reason = HELD, ""
+    if (-size if row.better == HIGHER else size) > gate.limit:
+        reason = WITHIN_NOISE
+        if row.verdict == WORSE:
+            status, reason = TRIPPED, row.note or ("beyond noise" if row.basis == RUNS else "")
+    return _result(gate, pair.label, status, baseline=before, candidate=after, reason=reason)
 
 
-def _moved(row: MetricRow) -> str:
-    return {"up": "rose by", "down": "fell by", "equal": "changed by"}[row.direction]
-
-
-def _percent(value: float, *, points: bool) -> str:
-    return f"{units.digits(value * 100)} {'points' if points else '%'}"
-
-
-def _bound(gate: Gate, row: MetricRow) -> tuple[str, str]:
+def _bound(gate: Gate, pair: Pair) -> GateResult:
     """A bound of the candidate's own figure; noise is that of the change, put around the figure."""
+    row = pair.metric(gate.metric.id)
     value = row.candidate.value
     if value is None:
-        return NOT_JUDGED, f"{row.id}: {row.note or row.verdict}"
-    status, text = _against(gate, value)
-    room = (row.interval[1] - row.interval[0]) / 2 if row.interval is not None else 0.0
-    if status == TRIPPED and abs(value - gate.limit) <= room:
-        return HELD, f"{text}, but within noise"
-    return status, text
+        return _result(gate, pair.label, NOT_JUDGED, reason=row.note or row.verdict)
+    found = _against(gate, value, pair.label)
+    room = 0.0
+    if row.interval is not None and None not in row.interval:
+        room = ((row.interval[1] or 0) - (row.interval[0] or 0)) / 2
+    if found.status == TRIPPED and abs(value - gate.limit) <= room:
+        return replace(found, status=HELD, reason=WITHIN_NOISE)
+    return found
 
 
-def _against(gate: Gate, value: float) -> tuple[str, str]:
-    metric = gate.metric
-    higher = metric.better == HIGHER
-    shown, limit = value_text(metric.unit, value), value_text(metric.unit, gate.limit)
-    over = gate.limit - value if higher else value - gate.limit
-    bound = "at least" if higher else "at most"
-    if over <= 0:
-        return HELD, f"{metric.id} is {shown}: {bound} {limit} asked for"
-    by = change_text(metric.unit, over).removeprefix("+")
-    side = "under" if higher else "over"
-    return TRIPPED, f"{metric.id} is {shown}: {by} {side} the limit of {limit}"
+def _against(gate: Gate, value: float, label: str) -> GateResult:
+    over = gate.limit - value if gate.metric.better == HIGHER else value - gate.limit
+    # Of one run a share in percent is a bound, too.
+    bound = dataclasses.replace(gate, percent=False)
+    return _result(bound, label, HELD if over <= 0 else TRIPPED, candidate=value)
 
 
 def judge_run(
@@ -220,7 +206,7 @@ def judge_run(
     shown = shown_run(recordings, chosen["step_time"])
     sampler = Sampler(np.random.default_rng(0), 1)
     for gate in gates:
-        if gate.percent and gate.metric.unit != "share":
+        if gate.percent and gate.metric.unit != SHARE:
             raise OptionError(
                 f"gate {gate.text!r} is relative, and one run has nothing to be relative to",
                 f"write {gate.metric.id}:{_example(gate.metric)}, or compare with a baseline",
@@ -229,13 +215,12 @@ def judge_run(
         runs = [run_figure(gate.metric.id, r, source, sampler) for r in recordings]
         value = side_figure(gate.metric, runs, shown).value
         if value is None:
-            status, text = NOT_JUDGED, f"{gate.metric.id}: unknown or withheld"
+            results.append(_result(gate, label, NOT_JUDGED, reason="unknown or withheld"))
         else:
-            status, text = _against(gate, value)
-        results.append(GateResult(gate.text, gate.metric.id, label, status, text))
+            results.append(_against(gate, value, label))
     return tuple(results)
 
 
-def metric_names() -> tuple[str, ...]:
-    """Names that a gate may start with."""
-    return GATES
+def not_judged(gates: Sequence[Gate], label: str, reason: str) -> tuple[GateResult, ...]:
+    """Every gate on something that has no figures at all."""
+    return tuple(_result(gate, label, NOT_JUDGED, reason=reason) for gate in gates)

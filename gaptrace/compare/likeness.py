@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gaptrace import units
 from gaptrace.compare.recording import Recording
 
 # What must be the same, and the words for it.
@@ -53,7 +52,7 @@ def likeness(baseline: Sequence[Recording], candidate: Sequence[Recording]) -> L
         if left and right and left != right:
             if key == "weights" and _differs(baseline, candidate, "dtype", "model"):
                 continue
-            unlike.append(f"{words}: {_shown(key, left)} against {_shown(key, right)}")
+            unlike.append(f"{words}: {_shown(left)} against {_shown(right)}")
         elif bool(left) != bool(right) and key != "weights":
             unknown.append(words)
     if unknown:
@@ -61,7 +60,7 @@ def likeness(baseline: Sequence[Recording], candidate: Sequence[Recording]) -> L
     for key, words in MAY.items():
         left, right = _fact(baseline, key), _fact(candidate, key)
         if left and right and left != right:
-            notes.append(f"{words} differs: {_shown(key, left)} against {_shown(key, right)}")
+            notes.append(f"{words} differs: {_shown(left)} against {_shown(right)}")
     distorted = _settings(baseline, candidate, notes)
     other_steps = _rules(baseline, candidate, notes)
     distorted.update(other_steps)
@@ -80,11 +79,8 @@ def _differs(baseline: Sequence[Recording], candidate: Sequence[Recording], *key
     return any(_fact(baseline, key) != _fact(candidate, key) for key in keys)
 
 
-def _shown(key: str, values: frozenset[str]) -> str:
-    texts = sorted(values)
-    if key == "weights":
-        texts = [units.size(float(text)) for text in texts]
-    return " and ".join(texts)
+def _shown(values: frozenset[str]) -> str:
+    return " and ".join(sorted(values))
 
 
 def _settings(

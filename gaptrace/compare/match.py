@@ -13,17 +13,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gaptrace.compare.op_names import op_of, ops_of_compiled
 from gaptrace.compare.recording import Recording, UsedKernel
-from gaptrace.compare.result import (
+from gaptrace.knowledge.kernel_names import classify
+from gaptrace.measure.kernels import OP_CLASSES
+from gaptrace.results.comparison import (
     KernelChange,
     KernelComparison,
     KernelGroup,
     KernelUse,
     Member,
 )
-from gaptrace.knowledge.kernel_names import classify
-from gaptrace.measure.kernels import OP_CLASSES
 
 # A row counts as changed when its time moved by this share, or when its count moved.
 CHANGED = 0.05
@@ -31,6 +33,7 @@ CHANGED = 0.05
 ALIKE = 0.5
 # Kernels that a generated kernel never replaces: libraries do these.
 LIBRARY_CLASSES = ("gemm", "attention", "communication")
+NOTHING = KernelUse(0.0, 0.0, 0)
 
 
 @dataclass
@@ -79,7 +82,7 @@ def match_kernels(
         for name in dict.fromkeys((*left, *right))
     ]
     rows.sort(key=lambda row: (-abs(row.delta_ns), row.name))
-    return KernelComparison(tuple(rows), groups, _by_class(left.values(), right.values()))
+    return KernelComparison(_by_class(left.values(), right.values()), tuple(rows), groups)
 
 
 def learn_ops(recordings: Iterable[Recording]) -> dict[str, str]:
@@ -120,22 +123,24 @@ def _names(side: Sequence[Recording], learned: Mapping[str, str]) -> dict[str, N
 def _change(name: str, left: Name | None, right: Name | None, group: str) -> KernelChange:
     known = left or right
     assert known is not None
+    before, after = (NOTHING if side is None else side.use for side in (left, right))
+    count = after.per_token - before.per_token
+    time = after.ns_per_token - before.ns_per_token
     status = "removed" if right is None else "added" if left is None else "same"
-    if left is not None and right is not None:
-        before, after = left.use, right.use
-        moved = abs(after.ns_per_token - before.ns_per_token) > CHANGED * before.ns_per_token
-        if moved or abs(after.per_token - before.per_token) > 1e-9:
-            status = "changed"
+    if status == "same" and (abs(time) > CHANGED * before.ns_per_token or abs(count) > 1e-9):
+        status = "changed"
     return KernelChange(
         name=name,
         short=known.short,
         op_class=known.op_class,
+        op=known.op,
         status=status,
+        fuses=known.ops,
+        group=group,
         baseline=left.use if left else None,
         candidate=right.use if right else None,
-        op=known.op,
-        group=group,
-        fuses=known.ops,
+        delta_count=count,
+        delta_ns=time,
     )
 
 
@@ -155,10 +160,7 @@ def _groups(removed: dict[str, Name], added: dict[str, Name]) -> tuple[KernelGro
     groups += _replaced(right, left, swap=True)
     groups += _same_class(left, right)
     groups.sort(key=lambda group: (-abs(group.delta_ns), group.title))
-    return tuple(
-        KernelGroup(f"g{i}", g.by, g.title, g.op_class, g.baseline, g.candidate)
-        for i, g in enumerate(groups, start=1)
-    )
+    return tuple(replace(group, id=f"g{i}") for i, group in enumerate(groups, start=1))
 
 
 def _recompiled(left: dict[str, Name], right: dict[str, Name]) -> list[KernelGroup]:
@@ -237,7 +239,7 @@ def _replaced(left: dict[str, Name], right: dict[str, Name], *, swap: bool) -> l
         sides = (own, tuple(replaced)) if swap else (tuple(replaced), own)
         by = "fusion" if compiled else "op"
         if replaced:
-            groups.append(KernelGroup("", by, title, items[0].op_class, *sides))
+            groups.append(_members(by, title, items[0].op_class, *sides))
             for item in items:
                 right.pop(item.name)
     for name in taken:
@@ -257,11 +259,20 @@ def _same_class(left: dict[str, Name], right: dict[str, Name]) -> list[KernelGro
 
 
 def _group(by: str, title: str, before: Sequence[Name], after: Sequence[Name]) -> KernelGroup:
+    sides = (tuple(item.member() for item in side) for side in (before, after))
+    return _members(by, title, (after or before)[0].op_class, *sides)
+
+
+def _members(
+    by: str, title: str, op_class: str, before: tuple[Member, ...], after: tuple[Member, ...]
+) -> KernelGroup:
     return KernelGroup(
         id="",
         by=by,
         title=title,
-        op_class=(after or before)[0].op_class,
-        baseline=tuple(item.member() for item in before),
-        candidate=tuple(item.member() for item in after),
+        op_class=op_class,
+        delta_count=sum(m.per_token for m in after) - sum(m.per_token for m in before),
+        delta_ns=sum(m.ns_per_token for m in after) - sum(m.ns_per_token for m in before),
+        baseline=before,
+        candidate=after,
     )

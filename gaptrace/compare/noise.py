@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gaptrace.compare.result import RUNS, STEPS
 from gaptrace.compare.student import quantile, two_sided
+from gaptrace.results.comparison import RUNS, STEPS
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,7 +137,7 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     table = analysis.kernels
     kernels = _kernels(table)
     bound = manifest.host_bound
-    issue, issued = manifest.issue_ns, _integers(manifest.get("issue", "samples_ns"))
+    issue, issued = manifest.issue_ns, _integers(manifest.issue.samples_ns)
     if bound is not None and issue is not None:
         issue, issued = min(issue, bound[0]), np.minimum(issued, bound[0])
     count = sum(kernel.count for kernel in kernels) or 1
@@ -225,11 +225,12 @@ def _unprofiled(manifest: Manifest) -> Ints:
 
     Launch-bound steps stay slower after profiling, so those say nothing about the model.
     """
-    kind = "device_ns" if manifest.text("unprofiled", "clock") == "device_events" else "host_ns"
-    return _integers(manifest.get("unprofiled", "before", kind))
+    times = manifest.unprofiled.before
+    if times is None:
+        return _integers(None)
+    device = manifest.unprofiled.clock == "device_events"
+    return _integers(times.device_ns if device else times.host_ns)
 
 
-def _integers(values: object) -> Ints:
-    if not isinstance(values, list):
-        return np.empty(0, np.int64)
-    return np.array([int(v) for v in values if isinstance(v, (int, float))], np.int64)
+def _integers(values: Sequence[float | None] | None) -> Ints:
+    return np.array([int(value) for value in values or () if value is not None], np.int64)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
-from gaptrace import units
 from gaptrace.compare.figures import (
-    PROFILED,
-    UNPROFILED,
     Sampler,
     run_figure,
     shown_run,
@@ -31,15 +28,15 @@ from gaptrace.compare.noise import (
     holm,
 )
 from gaptrace.compare.recording import Recording
-from gaptrace.compare.result import (
+from gaptrace.results.comparison import (
     BETTER,
     EXACT,
-    NONE,
     ONE_RUN,
+    PROFILED,
     RUNS,
     STEPS,
     TOO_FEW,
-    WITHHELD,
+    UNPROFILED,
     WITHIN_NOISE,
     WORSE,
     Figure,
@@ -62,7 +59,7 @@ def metric_rows(
     """One row per metric, in the order of `METRICS`.
 
     distorted: metrics that must not be judged as profiled, with the reason why. chosen: the source
-    of each metric, see `metrics.sources`.
+    of each metric, see `figures.sources`.
     """
     shown = [shown_run(side, chosen["step_time"]) for side in (baseline, candidate)]
     rows: list[MetricRow] = []
@@ -80,13 +77,11 @@ def metric_rows(
         figures = [side_figure(metric, *side) for side in zip(runs, shown, strict=True)]
         row, noise = _row(metric, source, runs, figures, why, rng)
         if source == UNPROFILED:
-            row = dataclasses.replace(
-                row,
-                as_profiled=(
-                    _traced(metric, baseline, shown[0], sampler),
-                    _traced(metric, candidate, shown[1], sampler),
-                ),
-            )
+            traced = [
+                _traced(metric, side, place, sampler)
+                for side, place in zip((baseline, candidate), shown, strict=True)
+            ]
+            row = replace(row, as_profiled=(traced[0], traced[1]))
         rows.append(row)
         if noise is not None:
             noises[metric.id] = noise
@@ -114,32 +109,24 @@ def _row(
         better=metric.better,
         per_token=metric.per_token,
         gate=metric.gate,
-        source=source,
+        source=source or None,
         baseline=figures[0],
         candidate=figures[1],
-        change=None,
-        ratio=None,
-        interval=None,
-        p=None,
-        verdict=WITHHELD,
-        basis=NONE,
     )
     if figures[0].value is None or figures[1].value is None:
-        return dataclasses.replace(row, note=_absent(figures)), None
+        return replace(row, note=_absent(figures)), None
     if why_withheld:
-        return dataclasses.replace(row, note=why_withheld), None
+        return replace(row, note=why_withheld), None
     change = figures[1].value - figures[0].value
     ratio = change / figures[0].value if figures[0].value else None
-    row = dataclasses.replace(row, change=change, ratio=ratio)
+    row = replace(row, change=change, ratio=ratio)
     runs = [[run for run in side if run is not None] for side in sides]
     if metric.counted and _certain(runs):
-        note = ""
-        if change and _is_equal(metric, row):
-            note = f"{metric.title}: up to {units.share(metric.equal, 1)} counts as equal"
+        note = metric.equal_words if change and _is_equal(metric, row) else ""
         verdict = _verdict(metric, row)
-        return dataclasses.replace(row, verdict=verdict, basis=EXACT, note=note), None
+        return replace(row, verdict=verdict, basis=EXACT, note=note), None
     if min(figure.n for figure in figures) < FEWEST_STEPS and not _per_run(runs):
-        return dataclasses.replace(row, verdict=TOO_FEW), None
+        return replace(row, verdict=TOO_FEW), None
     return row, difference(runs[0], runs[1], rng)
 
 
@@ -212,7 +199,7 @@ def _judged(row: MetricRow, noise: Noise, judged: Judged) -> MetricRow:
     if row.candidate.value is not None and row.candidate.value >= 0:
         # No figure can fall by more than all of it.
         low = max(low, -abs(row.baseline.value or 0.0))
-    return dataclasses.replace(
+    return replace(
         row,
         interval=(min(low, high), high),
         p=judged.p,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gaptrace.compare.recording import Recording, record
-from gaptrace.compare.result import SideView
 from gaptrace.errors import GaptraceError
 from gaptrace.measure.result import Analysis
+from gaptrace.results.comparison import ComparedSide
 
 _GRAVITY = {"refused": 2, "limited": 1, "ok": 0}
 
@@ -67,14 +67,14 @@ class Side:
             return 0
         return sorted(times)[(len(times) - 1) // 2][1]
 
-    def view(self, place: int, step: int) -> SideView:
-        """The side as it is shown; `place` and `step` are those of the bridge."""
+    def view(self, place: int, step: int) -> ComparedSide:
+        """The side as plain data; `place` and `step` are those of the bridge."""
         worst = max(self.recordings, key=lambda r: _GRAVITY.get(r.verdict, 0))
         facts: dict[str, str | None] = {}
         for recording in self.recordings:
             for key, value in recording.facts.items():
                 facts[key] = facts.get(key) or value
-        return SideView(
+        return ComparedSide(
             label=self.label,
             path=self.path,
             mode=self.mode,
@@ -84,13 +84,13 @@ class Side:
             verdict=worst.verdict,
             reasons=tuple(dict.fromkeys(text for r in self.recordings for text in r.reasons)),
             saved=not self.analyses,
-            analysis=self.analyses[place] if self.analyses else None,
+            recording=self.recordings[place].path,
             step=step,
         )
 
 
 def _repeat(analysis: Analysis, place: int) -> int:
-    return analysis.manifest.integer("repeat") or place
+    return analysis.manifest.run.repeat or place
 
 
 def short_label(path: str) -> str:

@@ -1,12 +1,10 @@
-"""Findings: a registry of rules over one Analysis, ranked by what they can win."""
+"""Findings: a registry of rules over one analysis, ranked by what they can win."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
-from gaptrace import units
-from gaptrace.findings import (
+from gaptrace.findings import (  # noqa: F401 - importing a module of rules registers them
     between,
     compiling,
     copies,
@@ -19,76 +17,101 @@ from gaptrace.findings import (
     trust,
     waits,
 )
-from gaptrace.findings.rule import REGISTRY, Claim, Finding, Needs
-from gaptrace.findings.view import View
+from gaptrace.findings.rule import REGISTRY, Claim
+from gaptrace.findings.wording import Fact, clause_text, common_text, quantity, title_text
+from gaptrace.knowledge.rules import page, template
+from gaptrace.measure.view import Amount, Needs, View
+from gaptrace.quantity import NS, Quantity, ranged
+from gaptrace.results.analysis import Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from gaptrace.measure.result import Analysis
-
-# Importing a module of rules registers them.
-RULE_MODULES = (
-    trust,
-    host,
-    between,
-    waits,
-    copies,
-    compiling,
-    graphs,
-    recorder,
-    kernels,
-    pointwise,
-    gpu,
-)
+    from gaptrace.results.prediction import PredictionResult
 
 
-def find(analysis: Analysis) -> Analysis:
-    """The analysis with its findings, the largest gain ceiling first; ties by id.
+def find(analysis: Analysis, prediction: PredictionResult | None = None) -> tuple[Finding, ...]:
+    """The findings of an analysis, the largest gain ceiling first; ties by id.
 
     A rule that needs withheld figures is not asked. Findings that count the same time name each
     other in `overlaps` and say so in their text.
     """
-    view = View(analysis)
+    view = View(analysis, _captured(analysis, prediction))
     claims: list[Claim] = []
     for entry in dict.fromkeys(REGISTRY.values()):
         if view.known >= entry.needs:
             claims += entry.check(view)
-    claims.sort(key=lambda claim: (-claim.finding.ceiling_ns_per_token, claim.finding.id))
-    found = tuple(_finished(claim, claims, view) for claim in claims)
-    return dataclasses.replace(analysis, findings=found)
+    claims.sort(key=lambda claim: (-claim.ceiling, claim.rule))
+    return tuple(_finding(claim, claims, view) for claim in claims)
 
 
-def _finished(claim: Claim, claims: list[Claim], view: View) -> Finding:
-    """The finding of a claim, with its overlaps and what follows from the other findings."""
-    finding = claim.finding
+def _captured(analysis: Analysis, prediction: PredictionResult | None) -> Quantity | None:
+    """A token's time if the step were captured, as predicted."""
+    capture = None if prediction is None else prediction.capture
+    if capture is None or capture.predicted_step_ns is None:
+        return None
+    tokens = analysis.headline.tokens_per_step or 1
+    low, high = capture.range_ns or (capture.predicted_step_ns,) * 2
+    return ranged(capture.predicted_step_ns / tokens, low / tokens, high / tokens, NS)
+
+
+def _finding(claim: Claim, claims: Sequence[Claim], view: View) -> Finding:
+    """The finding of a claim, in words, with what follows for it from the others."""
+    known = page(claim.rule)
+    facts = {**claim.facts, **view.words}
     overlaps = tuple(
-        other.finding.id for other in claims if other is not claim and _overlap(claim, other)
+        other.rule for other in claims if other is not claim and _overlap(claim, other)
     )
-    text, confidence = finding.text, finding.confidence
+    confidence = claim.confidence
+    if view.analysis.headline.complete == 0 and claim.ceiling > 0 and confidence == "measured":
+        confidence = "likely"  # read from a single step whose end is not known
+    text = clause_text(claim.rule, "text", facts)
+    return Finding(
+        id=claim.rule,
+        title=title_text(claim.rule, claim.title, facts),
+        ceiling_ns_per_token=claim.ceiling,
+        confidence=confidence,
+        text=" ".join((text, *_remarks(claim, claims, overlaps, view))),
+        places=claim.places,
+        overlaps=overlaps,
+        part_of=_whole(claim, claims),
+        how_we_know=known.how_we_know,
+        what_to_try=known.what_to_try,
+        how_to_check=known.how_to_check,
+        evidence=claim.evidence,
+        quantities={
+            name: fact.quantity if isinstance(fact, Amount) else fact
+            for name, fact in claim.facts.items()
+            if isinstance(fact, Amount | Quantity)
+        },
+    )
+
+
+def _remarks(
+    claim: Claim, claims: Sequence[Claim], overlaps: Sequence[str], view: View
+) -> Iterator[str]:
+    """Sentences about a claim that follow from the other claims and from unprofiled times."""
     if overlaps:
-        text += f" Shares time with {', '.join(overlaps)}: do not add the ceilings up."
+        yield common_text("overlaps", {"others": ", ".join(overlaps)})
     capped = view.known >= Needs.CAUSES and view.host_limit < (view.idle or 0)
-    if capped and claim.gaps is not None and finding.ceiling_ns_per_token >= view.host_limit:
-        text += _held(view)
-    launch_bound = any(other.finding.id == "GT101" for other in claims)
-    if claim.ops is not None and claim.gaps is None and launch_bound:
-        text += " Pays only once the host is no longer the limit (GT101)."
-    if view.analysis.headline.complete == 0 and finding.ceiling_ns_per_token > 0:
-        # read from a single step whose end is not known
-        confidence = "hint" if confidence == "hint" else "likely"
-    title = finding.title
-    if view.training:  # there a token is a step, and a step is no decode
-        text, title = text.replace("per token", "per step"), title.replace("decode", "step")
-    return dataclasses.replace(
-        finding, title=title, text=text, confidence=confidence, overlaps=overlaps
-    )
+    if capped and claim.gaps is not None and claim.ceiling >= view.host_limit:
+        facts: dict[str, Fact] = {
+            "idle_limit": quantity(view.idle_limit, NS),
+            "nodes": quantity(
+                view.analysis.headline.idle_by_cause_ns.get("graph_node") or None, "ns"
+            ),
+        }
+        yield common_text("capped", {**facts, **view.words})
+    on_gpu = claim.ops is not None and claim.gaps is None
+    if on_gpu and any(other.rule == "GT101" for other in claims):
+        yield common_text("host_first", {})
 
 
-def _held(view: View) -> str:
-    text = f" Held to the unprofiled idle of {units.time(view.idle_limit)} per token"
-    nodes = view.analysis.headline.idle_by_cause_ns.get("graph_node")
-    if nodes:
-        text += f", less the {units.time(nodes)} between graph nodes"
-    return text + "."
+def _whole(claim: Claim, claims: Sequence[Claim]) -> str | None:
+    """The closest finding that counts all of this one's time."""
+    larger = {other.rule for other in claims if other.ceiling >= claim.ceiling}
+    return next((rule for rule in template(claim.rule).part_of if rule in larger), None)
 
 
 def _overlap(left: Claim, right: Claim) -> bool:

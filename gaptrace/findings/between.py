@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gaptrace import units
-from gaptrace.findings.evidence import gap_evidence
-from gaptrace.findings.rule import Bools, Claim, Finding, Needs, rule
+from gaptrace.findings.claims import gap_claims
+from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.trust import PARTLY_CAPTURED, captured_share
-from gaptrace.findings.view import NEVER, View
+from gaptrace.findings.wording import quantity
+from gaptrace.measure.gaps import CAUSES as GAP_CAUSES
 from gaptrace.measure.links import names_where, rows_named
-from gaptrace.measure.sentence import CAUSE_WORDS
+from gaptrace.measure.view import NEVER, Bools, Needs, View
+from gaptrace.quantity import BYTES
 from gaptrace.trace import Cat, Ints
+from gaptrace.vocabulary import CAUSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from gaptrace.findings.wording import Fact
 
 # A token id is 8 bytes per sequence; one row of logits of a small vocabulary is above this.
 LOGITS_BYTES = 16_384
@@ -42,19 +48,28 @@ def end_of_step(view: View) -> Iterator[Claim]:
     the host, behind its last GEMM, until the next step's first op. Ceiling of GT105: the late
     part of the one gap that the next step's first op ends.
     """
+    claims = [*_sampling(view)] or _between(view)
+    yield from claims
+
+
+def _sampling(view: View) -> Iterator[Claim]:
     copied, nbytes = _results_copied(view)
     has = view.usable & (copied < NEVER)
-    if has.any():
-        gaps = view.device.gaps
-        step = np.maximum(view.gap_step, 0)
-        tail = view.late_gaps & has[step] & (gaps.start >= copied[step])
-        found = view.idle_amount(view.by_step(np.where(tail, view.late_ns, 0)))
-        names = _sampling_names(view, copied, has)
-        per_token = float(nbytes[has].sum() / view.steps.tokens[has].sum())
-        if view.worth(found.ns) and (names or per_token >= LOGITS_BYTES):
-            yield _sampling(view, tail, found.ns, found.note, names, per_token)
-            return
-    yield from _between(view)
+    if not has.any():
+        return
+    step = np.maximum(view.gap_step, 0)
+    tail = view.late_gaps & has[step] & (view.device.gaps.start >= copied[step])
+    names = _sampling_names(view, copied, has)
+    per_token = float(nbytes[has].sum() / view.steps.tokens[has].sum())
+    if not names and per_token < LOGITS_BYTES:
+        return
+    facts: dict[str, Fact] = {
+        "copied": quantity(per_token, BYTES),
+        "ops": ", ".join(names) or None,
+        "large": not names,
+    }
+    for claim in gap_claims(view, "GT103", np.where(tail, view.late_ns, 0), facts):
+        yield replace(claim, confidence="measured" if names else "likely")
 
 
 def _results_copied(view: View) -> tuple[Ints, Ints]:
@@ -65,10 +80,9 @@ def _results_copied(view: View) -> tuple[Ints, Ints]:
     count = len(view.steps)
     links, step = view.device.links, view.op_step
     gemm = view.of_class("gemm") & (step >= 0)
-    last = np.full(count, NEVER)
     ends = np.full(count, -1, np.int64)
     np.maximum.at(ends, step[gemm], links.end[gemm])
-    last[ends >= 0] = ends[ends >= 0]
+    last = np.where(ends >= 0, ends, NEVER)
     to_host = names_where(view.trace, view.op_name, lambda name: "DtoH" in name)
     to_host &= (links.cat == Cat.MEMCPY) & (step >= 0) & ~links.replayed
     to_host &= links.start >= last[np.maximum(step, 0)]
@@ -94,58 +108,19 @@ def _sampling_names(view: View, copied: Ints, has: Bools) -> list[str]:
     return sorted({trace.name_of(int(row)) for row in rows[after]})
 
 
-def _sampling(
-    view: View, tail: Bools, ns: float, note: str, names: list[str], nbytes: float
-) -> Claim:
-    text = (
-        f"After its last matrix product the step copies {units.size(nbytes)} per token to the "
-        f"host; until the next step's first op the GPU then waits {units.time(ns)} per token "
-        f"for the host{note}."
-    )
-    if names:
-        text += (
-            f" Ops that choose a token run there without launching anything: {', '.join(names)}."
-        )
-    else:
-        text += " That is more than token ids: logits or probabilities."
-    evidence = gap_evidence(view, np.where(tail, view.late_ns, 0), "host work after the copy back")
-    confidence = "measured" if names else "likely"
-    return Claim(
-        Finding("GT103", "sampling on the CPU", ns, confidence, text, evidence, int(tail.sum())),
-        tail,
-    )
-
-
 def _between(view: View) -> Iterator[Claim]:
-    gaps = view.device.gaps
-    step = np.maximum(view.gap_step, 0)
-    last = view.late_gaps & (gaps.end == view.steps.gpu_end[step])
-    own = np.where(last, view.late_ns, 0)
-    found = view.idle_amount(view.by_step(own))
-    if captured_share(view) > PARTLY_CAPTURED or not view.worth(found.ns, BETWEEN_SHARE):
+    if captured_share(view) > PARTLY_CAPTURED:
         return
+    step = np.maximum(view.gap_step, 0)
+    last = view.late_gaps & (view.device.gaps.end == view.steps.gpu_end[step])
+    per_gap = np.where(last, view.late_ns, 0)
     others = view.late_ns[view.late_gaps & ~last]
     usual = float(np.median(others)) if others.size else 0.0
-    if float(np.median(own[last])) < BETWEEN_FACTOR * usual:
+    if not last.any() or float(np.median(per_gap[last])) < BETWEEN_FACTOR * usual:
         return
-    parts = {name: int(view.cause(name)[last].sum()) for name in CAUSE_WORDS}
-    shown = sorted((n for n in parts if parts[n]), key=lambda n: -parts[n])[:2]
-    total = sum(parts.values())
-    words = " and ".join(f"{CAUSE_WORDS[n]} ({units.share(parts[n], total)})" for n in shown)
-    text = (
-        f"Between the last op of a step and the first of the next the GPU waits "
-        f"{found.idle_words} for the host, most of it {words}."
+    spent = view.device.gaps.cause_ns[last].sum(axis=0).tolist()
+    largest = sorted(zip(GAP_CAUSES, spent, strict=True), key=lambda part: -part[1])[:2]
+    causes = " and ".join(
+        f"{CAUSES[name].label} ({units.share(ns, sum(spent))})" for name, ns in largest if ns
     )
-    evidence = gap_evidence(view, own, "host work between steps")
-    yield Claim(
-        Finding(
-            "GT105",
-            "host work between steps",
-            found.ns,
-            "measured",
-            text,
-            evidence,
-            int(last.sum()),
-        ),
-        last,
-    )
+    yield from gap_claims(view, "GT105", per_gap, {"causes": causes}, BETWEEN_SHARE)

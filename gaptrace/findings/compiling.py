@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gaptrace import units
+from gaptrace.findings.claims import host_claims, host_work
 from gaptrace.findings.evidence import host_evidence
-from gaptrace.findings.rule import Bools, Claim, Finding, Needs, rule
-from gaptrace.findings.view import NEVER, Amount, View
+from gaptrace.findings.rule import Claim, rule
+from gaptrace.findings.wording import quantity
 from gaptrace.knowledge import runtime_calls
 from gaptrace.measure.attribution import outermost_rows
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.links import names_where, rows_named
+from gaptrace.measure.view import NEVER, Amount, Bools, Needs, View
+from gaptrace.quantity import COUNT, NS, UNPROFILED
 from gaptrace.trace import Cat, Ints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gaptrace.findings.wording import Fact
 
 # Steps with compile work beyond this share: the program recompiles for every token.
 MOST = 0.5
 GUARD_CHECK = "TorchDynamo Cache Lookup"
 GUARD_SHARE = 0.02
 PIECES_SHARE = 0.02
+SHOWN = 3
 
 
 @rule("GT301", "GT302", "GT303", needs=Needs.CAUSES)
@@ -44,42 +51,39 @@ def compile_work(view: View) -> Iterator[Claim]:
     work = np.where(dirty, steps.host_ns[:, HOST_CLASSES.index("compile")], 0)
     rows, of = _compile_rows(view, dirty)
     evidence = host_evidence(view, rows, of, view.trace.dur[rows])
-    spent = f"{units.time(float(work.sum()))} of compile work in {count} of {total} decode steps"
-    named = ", ".join(dict.fromkeys(item.what for item in evidence[:3]))
-    spent += f" ({named})." if named else "."
+    facts: dict[str, Fact] = {
+        "compile_time": quantity(float(work.sum()), NS),
+        "dirty": quantity(count, COUNT),
+        "steps": quantity(total, COUNT),
+        "events": ", ".join(dict.fromkeys(item.what for item in evidence[:SHOWN])) or None,
+        "guards": _guards(view),
+        "compiled": True,
+    }
     order = np.flatnonzero(complete)
     if total == 1 or (count <= MOST * total and bool(dirty[order[:count]].all())):
-        text = (
-            f"{spent} It is the first that was recorded: warm-up, not steady state. Steps with "
-            "compile work are left out of the figures where others are there."
-        )
-        title = "the first call after compiling was profiled"
-        yield Claim(Finding("GT303", title, 0.0, "likely", text, evidence, int(rows.size)))
+        yield Claim("GT303", 0.0, facts, "likely", evidence=evidence, places=int(rows.size))
         return
     _, begin = view.per_step(of, view.trace.dur[rows], view.trace.start[rows])
     begin = np.where(begin == NEVER, steps.host_start, begin)
-    freed = view.freed(work, begin, idle=view.late_ns, among=complete)
-    found = _bounded(view, freed, complete)
-    text = spent + _guards(view)
-    if count > MOST * total:
-        text += " Most steps recompile, so none of them is steady state."
-        name, title = "GT302", "recompiling for every token"
-    else:
-        text += " These steps are left out of all other figures."
-        name, title = "GT301", "compile work in some steps"
+    gained = view.gained(work, begin, idle=view.late_ns, among=complete)
+    gain = _mean_gain(view, gained, complete)
     gaps = view.late_in(dirty)
     yield Claim(
-        Finding(name, title, found.ns, "measured", text, evidence, int(rows.size)),
-        gaps if gaps.any() else None,
+        "GT302" if count > MOST * total else "GT301",
+        gain.ns,
+        {**facts, "gain": gain},
+        evidence=evidence,
+        places=int(rows.size),
+        gaps=gaps if gaps.any() else None,
     )
 
 
-def _bounded(view: View, freed: np.ndarray, complete: Bools) -> Amount:
+def _mean_gain(view: View, gained: np.ndarray, complete: Bools) -> Amount:
     """The mean over complete decode steps, at most their mean idle: rare steps count too."""
     tokens = float(view.steps.tokens[complete].sum())
     idle = float(view.steps.idle_ns[complete].sum()) / tokens
-    some = int((freed[complete] > 0).sum())
-    return Amount(min(float(freed.sum()) / tokens, idle), some, int(complete.sum()), typical=False)
+    some = int((gained[complete] > 0).sum())
+    return Amount(min(float(gained.sum()) / tokens, idle), some, int(complete.sum()), typical=False)
 
 
 def _compile_rows(view: View, dirty: Bools) -> tuple[Ints, Ints]:
@@ -99,94 +103,74 @@ def _compile_rows(view: View, dirty: Bools) -> tuple[Ints, Ints]:
     return rows[inside], step[inside]
 
 
-def _recompiles(view: View) -> list[Mapping[str, Any]]:
-    found = view.analysis.manifest.get("compile", "recompiles")
-    return [
-        item for item in (found if isinstance(found, list) else []) if isinstance(item, Mapping)
-    ]
-
-
-def _guards(view: View) -> str:
+def _guards(view: View) -> str | None:
     """Guards that failed, as the recorder saw them."""
-    seen = dict.fromkeys(
+    guards = dict.fromkeys(
         f"{item.get('guard')} in {item.get('function')}"
-        for item in _recompiles(view)
+        for item in view.recorded("compile", "recompiles")
         if item.get("guard")
     )
-    return f" Guards that failed: {'; '.join(list(seen)[:3])}." if seen else ""
+    return "; ".join(list(guards)[:SHOWN]) or None
 
 
 @rule("GT304", needs=Needs.CAUSES)
 def graph_breaks(view: View) -> Iterator[Claim]:
     """A compiled step in pieces. Ceiling: host time between its regions, at most late idle."""
+    trace = view.trace
     rows, step = view.regions
-    keep = ~names_where(view.trace, view.trace.name[rows], lambda name: "Backward" in name)
+    keep = ~names_where(trace, trace.name[rows], lambda name: "Backward" in name)
     rows, step = rows[keep], step[keep]
     if rows.size < 2:
         return
-    trace = view.trace
     order = np.lexsort((trace.start[rows], step))
     rows, step = rows[order], step[order]
-    same = step[1:] == step[:-1]
     end = trace.start[rows] + trace.dur[rows]
-    between = np.maximum(trace.start[rows][1:] - end[:-1], 0)[same]
-    work, begin = view.per_step(step[:-1][same], between, end[:-1][same])
-    found = view.idle_amount(view.freed(work, begin))
-    if not view.worth(found.ns, PIECES_SHARE):
+    same = step[1:] == step[:-1]
+    between = np.where(same, trace.start[rows][1:] - end[:-1], 0)
+    work = host_work(view, step[:-1][same], np.maximum(between[same], 0), end[:-1][same])
+    if not view.matters(work.gain.ns, PIECES_SHARE):
         return
-    tokens = float(view.steps.tokens[view.usable].sum())
-    text = (
-        f"{units.count(rows.size / tokens)} compiled regions per token, and "
-        f"{units.time(view.amount(work).ns)} of host time per token between the first and the "
-        "last of a step."
-    )
-    breaks = view.analysis.manifest.get("compile", "graph_breaks")
     reasons = [
-        f"{item.get('reason')} ({item.get('place')})" if item.get("place") else str(item["reason"])
-        for item in (breaks if isinstance(breaks, list) else [])
-        if isinstance(item, Mapping) and item.get("reason")
+        f"{item['reason']} ({item['place']})" if item.get("place") else str(item["reason"])
+        for item in view.recorded("compile", "graph_breaks")
+        if item.get("reason")
     ]
-    if reasons:
-        text += f" Graph breaks: {'; '.join(reasons[:3])}."
-    weight = np.append(np.where(same, trace.start[rows][1:] - end[:-1], 0), 0)
-    evidence = host_evidence(view, rows, step, weight, "host work follows this compiled region")
-    confidence = "measured" if reasons else "likely"
     yield Claim(
-        Finding(
-            "GT304",
-            "a compiled step in pieces",
-            found.ns,
-            confidence,
-            text,
-            evidence,
-            int(same.sum()),
-        ),
-        view.late_in(work > 0),
+        "GT304",
+        work.gain.ns,
+        {
+            "regions": view.per_token(rows.size, COUNT),
+            "host_time": work.time,
+            "gain": work.gain,
+            "reasons": "; ".join(reasons[:SHOWN]) or None,
+        },
+        "measured" if reasons else "likely",
+        evidence=host_evidence(view, rows, step, np.append(between, 0), "GT304"),
+        places=int(same.sum()),
+        gaps=work.gaps,
     )
 
 
 @rule("GT305", needs=Needs.STEPS)
 def recompiles_before(view: View) -> Iterator[Claim]:
     """Recompiles that the recorder counted outside the profiled steps. Ceiling 0."""
-    found = _recompiles(view)
-    if not found or view.steps.compiles[view.steps.counted].any():
+    manifest, recompiles = view.analysis.manifest, view.recorded("compile", "recompiles")
+    if not recompiles or view.steps.compiles[view.steps.counted].any():
         return
-    measured = view.analysis.manifest.integer("compile", "recompiles_while_measured") or 0
-    total = view.analysis.manifest.integer("compile", "recompile_count") or len(found)
-    sizes = view.analysis.manifest.get("buckets", "sizes")
-    if not measured and isinstance(sizes, list) and total < len(sizes):
+    late = manifest.integer("compile", "recompiles_while_measured") or 0
+    total = manifest.integer("compile", "recompile_count") or len(recompiles)
+    sizes = manifest.get("buckets", "sizes")
+    if not late and isinstance(sizes, list) and total < len(sizes):
         return  # a graph for each bucket is what was asked for
-    seconds = [s for s in (item.get("seconds") for item in found) if isinstance(s, (int, float))]
-    text = f"The recorder counted {total} {'recompile' if total == 1 else 'recompiles'}"
-    text += f", {measured} of them while steps were measured." if measured else " during warm-up."
-    if seconds:
-        text += f" {'It' if total == 1 else 'They'} took {units.digits(sum(seconds))} s."
-    text += _guards(view)
-    yield Claim(
-        Finding(
-            "GT305", "recompiles before the step was steady", 0.0, "measured", text, places=total
-        )
-    )
+    seconds = [s for item in recompiles if isinstance(s := item.get("seconds"), (int, float))]
+    facts: dict[str, Fact] = {
+        "recompiles": quantity(total, COUNT, UNPROFILED),
+        "while_measured": quantity(late or None, COUNT, UNPROFILED),
+        "warm_up": not late,
+        "seconds": quantity(sum(seconds) * 1e9 if seconds else None, NS, UNPROFILED),
+        "guards": _guards(view),
+    }
+    yield Claim("GT305", facts=facts, places=total)
 
 
 @rule("GT306", needs=Needs.CAUSES)
@@ -194,26 +178,6 @@ def guard_checks(view: View) -> Iterator[Claim]:
     """Guards checked at every call. Ceiling: their time, at most the late idle that follows."""
     if GUARD_CHECK not in view.trace.names:
         return
-    rows, step, own = view.own_time(GUARD_CHECK)
-    work, begin = view.per_step(step, own, view.trace.start[rows])
-    found = view.idle_amount(view.freed(work, begin))
-    if not view.worth(found.ns, GUARD_SHARE):
-        return
-    tokens = float(view.steps.tokens[view.usable].sum())
-    text = (
-        f"Before compiled code runs its guards are checked: "
-        f"{units.count(rows.size / tokens)} times and {units.time(found.ns)} per token."
-    )
-    evidence = host_evidence(view, rows, step, own)
-    yield Claim(
-        Finding(
-            "GT306",
-            "guard checks at every call",
-            found.ns,
-            "measured",
-            text,
-            evidence,
-            int(rows.size),
-        ),
-        view.late_in(work > 0),
-    )
+    rows, step, ns = view.self_time(GUARD_CHECK)
+    facts: dict[str, Fact] = {"checks": view.per_token(rows.size, COUNT)}
+    yield from host_claims(view, "GT306", rows, step, ns, facts, least=GUARD_SHARE)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gaptrace import intervals as iv
-from gaptrace import units
+from gaptrace.findings.claims import host_claims, host_work
 from gaptrace.findings.evidence import host_evidence
-from gaptrace.findings.rule import Claim, Finding, Needs, rule
-from gaptrace.findings.view import EXTRAPOLATED, View
-from gaptrace.findings.waits import TO_DEVICE, pageable_ops, wait_kinds
+from gaptrace.findings.rule import Claim, rule
+from gaptrace.findings.wording import quantity
 from gaptrace.measure.attribution import enclosing
 from gaptrace.measure.links import names_where
+from gaptrace.measure.view import EXTRAPOLATED, Needs, View
+from gaptrace.measure.waits import TO_DEVICE, pageable_ops, wait_kinds
+from gaptrace.quantity import BYTES, COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from gaptrace.findings.wording import Fact
+    from gaptrace.trace import Ints
 
 # Moves fewer bytes than the GPU copies while the host launches once (10 us at several TB/s): such a
 # copy costs what its launch costs.
@@ -38,31 +44,13 @@ def pageable_copies(view: View) -> Iterator[Claim]:
     waiting = sync.row[wait_kinds(view, sync, view.op_around(sync.row)) == TO_DEVICE]
     rows = iv.distinct(np.concatenate((links.launch[pageable], waiting)))
     rows, step = view.on_launching_thread(rows)
-    work, begin = view.per_step(step, trace.dur[rows], trace.start[rows])
-    found = view.idle_amount(view.freed(work, begin, idle=view.late_ns))
-    if not view.worth(found.ns):
-        return
-    tokens = float(view.steps.tokens[view.usable].sum())
     sizes = trace.gpu.bytes[np.searchsorted(trace.gpu.rows, links.row[pageable])]
-    text = (
-        f"{units.count(pageable.size / tokens)} copies per token come from pageable host "
-        f"memory ({units.size(float(sizes.sum()) / tokens)} per token). Their calls keep the host "
-        f"for {units.time(view.amount(work).ns)} per token{found.note}: the driver stages the "
-        "bytes first, and the call may wait until the GPU has them."
-    )
-    evidence = host_evidence(view, rows, step, trace.dur[rows])
-    yield Claim(
-        Finding(
-            "GT205",
-            "copies from pageable memory",
-            found.ns,
-            "measured",
-            text,
-            evidence,
-            int(pageable.size),
-        ),
-        view.late_in(work > 0),
-    )
+    facts: dict[str, Fact] = {
+        "copies": view.per_token(pageable.size, COUNT),
+        "bytes": view.per_token(sizes.sum(), BYTES),
+    }
+    for claim in host_claims(view, "GT205", rows, step, trace.dur[rows], facts, idle=view.late_ns):
+        yield replace(claim, places=int(pageable.size))
 
 
 @rule("GT206", needs=Needs.CAUSES)
@@ -73,52 +61,49 @@ def small_copies(view: View) -> Iterator[Claim]:
     counted, and neither are copies inside graph replays, which cost no host time.
     """
     trace, links = view.trace, view.device.links
-    rows = view.op_rows(*CAST_OPS, *LAYOUT_OPS)
-    if rows.size == 0:
+    ops, callers = _small_copies(view)
+    if ops.size < FEW_COPIES * int(view.usable.sum()):
         return
-    moved = names_where(
+    rows, step = view.on_launching_thread(callers)
+    work = host_work(view, step, trace.dur[rows], trace.start[rows])
+    dur = (links.end - links.start)[ops]
+    gpu = view.amount(np.bincount(view.op_step[ops], weights=dur, minlength=len(view.steps)))
+    ceiling = work.gain.ns + gpu.ns
+    if not view.matters(ceiling, EXTRAPOLATED):
+        return
+    casts = int(names_where(trace, trace.name[rows], frozenset(CAST_OPS).__contains__).sum())
+    inputs = view.recorded("piecewise", "copied_inputs")
+    mask = np.zeros(links.row.size, np.bool_)
+    mask[ops] = True
+    yield Claim(
+        "GT206",
+        ceiling,
+        {
+            "copies": view.per_token(ops.size, COUNT),
+            "casts": view.per_token(casts, COUNT),
+            "gpu_time": gpu,
+            "host_time": work.time,
+            "gain": work.gain,
+            "piece_inputs": quantity(len(inputs) or None, COUNT),
+        },
+        "likely",
+        evidence=host_evidence(view, rows, step, trace.dur[rows]),
+        places=int(ops.size),
+        gaps=work.gaps,
+        ops=mask,
+    )
+
+
+def _small_copies(view: View) -> tuple[Ints, Ints]:
+    """Small copies that casts and clones launched one by one, and those ops."""
+    trace, links = view.trace, view.device.links
+    rows = view.op_rows(*CAST_OPS, *LAYOUT_OPS)
+    crossing = names_where(
         trace, trace.name[links.row], lambda name: any(k in name for k in ("HtoD", "DtoH", "PtoP"))
     )
     small = links.end - links.start < SMALL_COPY_NS
     inside = (view.op_step >= 0) & links.launched & ~links.replayed
     around = enclosing(trace, rows, np.where(inside, links.launch, -1))
-    across = iv.distinct(around[moved & (around >= 0)])
+    across = iv.distinct(around[crossing & (around >= 0)])
     ops = np.flatnonzero((around >= 0) & small & ~np.isin(around, across))
-    mask = np.zeros(links.row.size, np.bool_)
-    mask[ops] = True
-    own = iv.distinct(around[ops])
-    own, step = view.on_launching_thread(own)
-    tokens = float(view.steps.tokens[view.usable].sum())
-    if ops.size < FEW_COPIES * int(view.usable.sum()):
-        return
-    work, begin = view.per_step(step, trace.dur[own], trace.start[own])
-    host = view.idle_amount(view.freed(work, begin))
-    dur = np.bincount(
-        view.op_step[ops], weights=(links.end - links.start)[ops], minlength=len(view.steps)
-    )
-    device = view.amount(dur)
-    total = host.ns + device.ns
-    if not view.worth(total, EXTRAPOLATED):
-        return
-    casts = int(names_where(trace, trace.name[own], frozenset(CAST_OPS).__contains__).sum())
-    text = (
-        f"{units.count(ops.size / tokens)} small copies per token, "
-        f"{units.count(casts / tokens)} of them by a dtype or layout cast (.to()). They "
-        f"keep the GPU for {units.time(device.ns)} and their ops keep the host for "
-        f"{units.time(view.amount(work).ns)} per token, of which up to {units.time(host.ns)} is "
-        "idle time."
-    )
-    seams = view.analysis.manifest.get("piecewise", "copied_inputs")
-    if isinstance(seams, list) and seams:
-        text += (
-            f" {units.count(len(seams))} a step bring what a launched op returned into the next "
-            "captured piece: those go with whole capture, not by compiling."
-        )
-    evidence = host_evidence(view, own, step, trace.dur[own])
-    yield Claim(
-        Finding(
-            "GT206", "dtype casts and small copies", total, "likely", text, evidence, int(ops.size)
-        ),
-        view.late_in(work > 0),
-        mask,
-    )
+    return ops, iv.distinct(around[ops])

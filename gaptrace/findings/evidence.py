@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gaptrace import units
-from gaptrace.findings.rule import Evidence
+from gaptrace.findings.wording import clause_text, common_text
+from gaptrace.quantity import COUNT, Quantity
+from gaptrace.results.analysis import Evidence
 
 if TYPE_CHECKING:
-    from gaptrace.findings.view import Values, View
+    from gaptrace.findings.wording import Fact
+    from gaptrace.measure.view import Values, View
     from gaptrace.trace import Ints
 
 EVIDENCE_SHOWN = 5
+NAMES_SHOWN = 3
 
 
-def gap_evidence(view: View, per_gap: Values, what: str) -> tuple[Evidence, ...]:
-    """The gaps of usable steps with the largest value, with both neighbours and the call."""
-    gaps = view.device.gaps
-    index = np.flatnonzero((view.gap_step >= 0) & (per_gap > 0))
-    order = largest(per_gap[index], gaps.start[index])
-    return tuple(_gap(view, int(i), int(view.gap_step[i]), what) for i in index[order])
+def label(rule: str, **facts: Fact) -> str:
+    """What a rule calls the places that it points at."""
+    return clause_text(rule, "evidence", facts)
 
 
 def largest(weight: Values, start: Ints) -> Ints:
@@ -33,80 +33,114 @@ def largest(weight: Values, start: Ints) -> Ints:
     return among[np.lexsort((start[among], -weight[among]))[:EVIDENCE_SHOWN]]
 
 
-def _gap(view: View, index: int, step: int, what: str) -> Evidence:
-    gaps, launch = view.device.gaps, int(view.device.gaps.launch[index])
+def evidence_at(
+    view: View,
+    what: str,
+    step: int,
+    span: tuple[int, int],
+    *,
+    row: int = -1,
+    call: int = -1,
+    around: tuple[int, int] = (-1, -1),
+) -> Evidence:
+    """Evidence from event rows, of which -1 means none; step -1 is outside of the steps."""
+
+    def name(of: int) -> str:
+        return view.trace.name_of(int(of)) if of >= 0 else ""
+
     return Evidence(
-        step=step,
-        start_ns=int(gaps.start[index]),
-        end_ns=int(gaps.end[index]),
+        step=int(step) if step >= 0 else None,
+        start_ns=int(span[0]),
+        end_ns=int(span[1]),
         what=what,
-        before=view.trace.name_of(int(gaps.before[index])),
-        after=view.trace.name_of(int(gaps.after[index])),
-        call=view.trace.name_of(launch) if launch >= 0 else "",
-        row=launch if launch >= 0 else None,
+        before=name(around[0]),
+        after=name(around[1]),
+        call=name(call),
+        row=int(row) if row >= 0 else None,
     )
 
 
-def host_evidence(
-    view: View, rows: Ints, step: Ints, weight: Values, what: str = ""
-) -> tuple[Evidence, ...]:
-    """The host events with the largest weight, each with the op it lies in and the gap it met.
+def event_evidence(view: View, what: str, row: int, step: int = -1, call: int = -1) -> Evidence:
+    """One event of the trace as evidence."""
+    start = view.trace.start[row]
+    return evidence_at(view, what, step, (start, start + view.trace.dur[row]), row=row, call=call)
 
-    `before` and `after` are the neighbours of the first gap that ends after the event starts
-    and begins before it ends; empty where the GPU worked through all of it.
-    """
+
+def gap_evidence(view: View, per_gap: Values, rule: str) -> tuple[Evidence, ...]:
+    """The gaps of usable steps with the largest value, with both neighbours and the call."""
     gaps = view.device.gaps
-    order = largest(weight, view.trace.start[rows])
-    around = view.op_around(rows[order])
-    found = []
-    for row, of, op in zip(rows[order], step[order], around, strict=True):
-        start = int(view.trace.start[row])
-        end = start + int(view.trace.dur[row])
-        at = int(np.searchsorted(gaps.end, start, side="right"))
-        met = at < len(gaps) and int(gaps.start[at]) < end
-        name = view.trace.name_of(int(row))
-        inside = view.trace.name_of(int(op)) if op >= 0 and op != row else ""
-        found.append(
-            Evidence(
-                step=int(of),
-                start_ns=start,
-                end_ns=end,
-                what=what or (f"{name} in {inside}" if inside else name),
-                before=view.trace.name_of(int(gaps.before[at])) if met else "",
-                after=view.trace.name_of(int(gaps.after[at])) if met else "",
-                call=name,
-                row=int(row),
-            )
-        )
-    return tuple(found)
-
-
-def op_evidence(view: View, index: Ints, weight: Values, what: str) -> tuple[Evidence, ...]:
-    """The GPU ops (positions in the device's links) with the largest weight."""
-    links = view.device.links
-    order = largest(weight, links.start[index])
+    index = np.flatnonzero((view.gap_step >= 0) & (per_gap > 0))
+    order = largest(per_gap[index], gaps.start[index])
+    what = label(rule) if index.size else ""
     return tuple(
-        Evidence(
-            step=int(view.op_step[i]) if view.op_step[i] >= 0 else None,
-            start_ns=int(links.start[i]),
-            end_ns=int(links.end[i]),
-            what=f"{what}: {view.trace.name_of(int(links.row[i]))}",
-            call=view.trace.name_of(int(links.launch[i])) if links.launch[i] >= 0 else "",
-            row=int(links.row[i]),
+        evidence_at(
+            view,
+            what,
+            view.gap_step[i],
+            (gaps.start[i], gaps.end[i]),
+            row=gaps.launch[i],
+            call=gaps.launch[i],
+            around=(gaps.before[i], gaps.after[i]),
         )
         for i in index[order]
     )
 
 
-def names_counted(view: View, rows: Ints, tokens: float, shown: int = 3) -> str:
+def host_evidence(
+    view: View, rows: Ints, step: Ints, weight: Values, rule: str | None = None
+) -> tuple[Evidence, ...]:
+    """The host events with the largest weight, each with the gap it met.
+
+    They are labelled with the rule's words, or by their name and the op they lie in. `before` and
+    `after` are the neighbours of the first gap that ends after the event starts and begins before
+    it ends; empty where the GPU worked through all of it.
+    """
+    trace, gaps = view.trace, view.device.gaps
+    order = largest(weight, trace.start[rows])
+    around = view.op_around(rows[order])
+    shown = []
+    for row, of, op in zip(rows[order], step[order], around, strict=True):
+        span = (trace.start[row], trace.start[row] + trace.dur[row])
+        at = int(np.searchsorted(gaps.end, span[0], side="right"))
+        met = at < len(gaps) and gaps.start[at] < span[1]
+        what = label(rule) if rule else trace.name_of(int(row))
+        if not rule and op >= 0 and op != row:
+            what += f" in {trace.name_of(int(op))}"
+        neighbours = (gaps.before[at], gaps.after[at]) if met else (-1, -1)
+        shown.append(evidence_at(view, what, of, span, row=row, call=row, around=neighbours))
+    return tuple(shown)
+
+
+def op_evidence(view: View, index: Ints, rule: str) -> tuple[Evidence, ...]:
+    """The longest of some GPU ops, given by their positions in the device's links."""
+    links = view.device.links
+    order = index[largest((links.end - links.start)[index], links.start[index])]
+    return tuple(
+        evidence_at(
+            view,
+            f"{label(rule)}: {view.trace.name_of(int(links.row[i]))}",
+            view.op_step[i],
+            (links.start[i], links.end[i]),
+            row=links.row[i],
+            call=links.launch[i],
+        )
+        for i in order
+    )
+
+
+def names_counted(view: View, rows: Ints) -> str:
     """The most frequent names among event rows, with their number per token, in words."""
-    if rows.size == 0:
-        return ""
     counts = np.bincount(view.trace.name[rows])
     codes = np.flatnonzero(counts)
-    order = codes[np.argsort(-counts[codes], kind="stable")[:shown]]
-    return ", ".join(f"{view.trace.names[i]} ({_per_token(counts[i] / tokens)})" for i in order)
-
-
-def _per_token(count: float) -> str:
-    return f"{units.count(float(count))} per token"
+    order = codes[np.argsort(-counts[codes], kind="stable")[:NAMES_SHOWN]]
+    return ", ".join(
+        common_text(
+            "counted",
+            {
+                "name": view.trace.names[i],
+                "count": Quantity(float(counts[i] / view.tokens), COUNT),
+                **view.words,
+            },
+        )
+        for i in order
+    )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gaptrace import units
-from gaptrace.findings.rule import Claim, Finding, Needs, rule
+from gaptrace.findings.rule import Claim, rule
+from gaptrace.findings.wording import quantity
+from gaptrace.measure.view import Needs, View
+from gaptrace.quantity import JOULE, MEGAHERTZ, SHARE, UNPROFILED, WATT
 
 if TYPE_CHECKING:
-    from gaptrace.findings.view import View
+    from collections.abc import Iterator
+
 
 # A GPU that works through decode draws most of its limit; an idle one a quarter.
 LOW_POWER = 0.5
@@ -30,21 +33,22 @@ LIMITS = {
 def low_power(view: View) -> Iterator[Claim]:
     """Power far below the limit while the GPU idles. Ceiling 0: it is the idle time seen again."""
     power, head = view.analysis.power, view.analysis.headline
-    share = head.unprofiled_idle_share
-    if share is None:
-        share = head.idle_share
-    if power is None or power.share is None or share is None:
+    unprofiled = head.unprofiled_idle_share is not None
+    idle = head.unprofiled_idle_share if unprofiled else head.idle_share
+    if power is None or power.share is None or idle is None:
         return
-    if power.share >= LOW_POWER or share < IDLE_SHARE:
+    if power.share >= LOW_POWER or idle < IDLE_SHARE:
         return
-    text = (
-        f"The board draws {units.digits(power.mean_w)} W of {units.digits(power.limit_w or 0)} W "
-        f"({units.share(power.share, 1)}) while the GPU idles {units.share(share, 1)} of the step: "
-        "the low power is the idle time seen from outside, not a fault of its own."
+    yield Claim(
+        "GT601",
+        facts={
+            "power": quantity(power.mean_w, WATT, UNPROFILED),
+            "limit": quantity(power.limit_w or 0, WATT, UNPROFILED),
+            "power_share": quantity(power.share, SHARE, UNPROFILED),
+            "idle_share": quantity(idle, SHARE, UNPROFILED if unprofiled else "traced"),
+            "joules": quantity(power.joules_per_token, JOULE, UNPROFILED),
+        },
     )
-    if power.joules_per_token is not None:
-        text += f" A token costs {units.digits(power.joules_per_token)} J."
-    yield Claim(Finding("GT601", "power far below the limit", 0.0, "measured", text))
 
 
 @rule("GT602", needs=Needs.STEPS)
@@ -57,29 +61,23 @@ def low_clock(view: View) -> Iterator[Claim]:
     if power is None or not power.sm_mhz or not power.sm_mhz_max or view.busy is None:
         return
     share = power.sm_mhz / power.sm_mhz_max
-    won = view.busy * (1 - share)
-    if share >= LOW_CLOCK or not view.worth(won):
+    ceiling = view.busy * (1 - share)
+    if share >= LOW_CLOCK or not view.matters(ceiling):
         return
-    limits = _limits(view)
-    text = (
-        f"The SM clock ran at {units.digits(power.sm_mhz, 4)} of at most "
-        f"{units.digits(power.sm_mhz_max, 4)} MHz while steps were timed. "
+    samples = (sample.get("throttle") for sample in view.recorded("power", "samples"))
+    throttled = [bits for bits in samples if isinstance(bits, int)]
+    limits = [name for bit, name in LIMITS.items() if any(bits & bit for bits in throttled)]
+    yield Claim(
+        "GT602",
+        ceiling,
+        {
+            "clock": quantity(power.sm_mhz, MEGAHERTZ, UNPROFILED),
+            "highest": quantity(power.sm_mhz_max, MEGAHERTZ, UNPROFILED),
+            "limits": ", ".join(limits) or None,
+            "not_limited": not limits,
+            "temperature": None
+            if power.temperature_c is None
+            else f"{units.digits(power.temperature_c)} °C",
+        },
+        "likely" if limits else "hint",
     )
-    text += (
-        f"The driver names a limit: {', '.join(limits)}."
-        if limits
-        else "The driver names no limit: clocks are set lower, or rest because the GPU idles."
-    )
-    if power.temperature_c is not None:
-        text += f" Highest temperature: {units.digits(power.temperature_c)} °C."
-    confidence = "likely" if limits else "hint"
-    yield Claim(Finding("GT602", "clocks below what the GPU can do", won, confidence, text))
-
-
-def _limits(view: View) -> list[str]:
-    samples = view.analysis.manifest.get("power", "samples")
-    bits = 0
-    for sample in samples if isinstance(samples, list) else []:
-        if isinstance(sample, Mapping) and isinstance(sample.get("throttle"), int):
-            bits |= sample["throttle"]
-    return [name for bit, name in LIMITS.items() if bits & bit]

@@ -1,4 +1,4 @@
-"""Findings about captured steps: pieces, what is left outside, graphs that do not hold still."""
+"""Findings about captured steps: pieces, what is left outside, graphs that change."""
 
 from __future__ import annotations
 
@@ -9,27 +9,33 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gaptrace import units
+from gaptrace.findings.claims import gap_claims
 from gaptrace.findings.evidence import (
     EVIDENCE_SHOWN,
+    event_evidence,
     gap_evidence,
     host_evidence,
+    label,
     names_counted,
 )
-from gaptrace.findings.rule import Bools, Claim, Evidence, Finding, Needs, rule
+from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.trust import PARTLY_CAPTURED, captured_share
+from gaptrace.findings.wording import quantity
 from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.links import rows_named
 from gaptrace.measure.piecewise import NOTHING, seams
+from gaptrace.measure.view import Bools, Needs, View
+from gaptrace.quantity import COUNT, SHARE
 from gaptrace.trace import Cat, Ints
 
 if TYPE_CHECKING:
-    from gaptrace.findings.view import View
+    from gaptrace.findings.wording import Fact
 
 # One replay for the model and one or two for what follows it are a captured step.
 FEW_REPLAYS = 4
 # Two steps with different graphs are two batch sizes; this many in a row are a pattern.
 STEPS_FOR_IDS = 3
+INPUTS_SHOWN = 5
 INSTANTIATES = re.compile(
     r"_*(?:cuda|cu|hip)(?:GraphInstantiate|GraphExecUpdate|StreamEndCapture)\w*"
 )
@@ -51,90 +57,49 @@ def pieces(view: View) -> Iterator[Claim]:
     GT402: idle with a late host at gaps where one side is in no replay, outside such seams, and
     between the steps of a captured loop. No gap counts for both.
     """
-    share = captured_share(view)
-    if share <= PARTLY_CAPTURED:
+    if captured_share(view) <= PARTLY_CAPTURED:
         return
-    steps, gaps = view.steps, view.device.gaps
+    gaps = view.device.gaps
     before, after = _neighbours(view)
-    step = np.maximum(view.gap_step, 0)
-    last = gaps.end == steps.gpu_end[step]
+    last = gaps.end == view.steps.gpu_end[np.maximum(view.gap_step, 0)]
     outside = view.late_gaps & ((before < 0) | (after < 0) | last)
     for claim in _many_pieces(view):
         assert claim.gaps is not None
         outside &= ~claim.gaps
         yield claim
-    yield from _remainder(view, outside, share)
+    yield from _remainder(view, outside)
 
 
 def _many_pieces(view: View) -> Iterator[Claim]:
-    replays = view.amount(view.steps.graph_launches).ns
     if float(np.median(view.steps.graph_launches[view.usable])) < FEW_REPLAYS:
         return
-    every = seams(view.analysis, view.usable)
-    gaps = view.device.gaps
-    between = (view.gap_step >= 0) & (every.holding(gaps.end) >= 0)
-    own = np.where(between, gaps.dur - view.cause("profiler"), 0)
-    found = view.idle_amount(view.by_step(own))
-    if not view.worth(found.ns):
-        return
-    size = view.analysis.headline.kernels_per_graph_launch or 0
-    text = (
-        f"{units.count(replays)} graph replays per token of "
-        f"{units.digits(size)} kernels each. In the seams between them the GPU is idle for "
-        f"{found.idle_words}; inside one replay it would not be."
-    )
+    facts: dict[str, Fact] = {
+        "replays": quantity(view.amount(view.steps.graph_launches).ns, COUNT),
+        "kernels": quantity(view.analysis.headline.kernels_per_graph_launch or 0, COUNT),
+    }
     parts = view.analysis.piecewise
     if parts is not None:
         kind = next((item for item in parts.kinds if item.work != (NOTHING,)), parts.kinds[0])
-        text += (
-            f" {units.count(parts.with_work)} of {units.count(parts.seams)} seams per step launch "
-            f"work: {', '.join(kind.work)}."
-        )
-    evidence = gap_evidence(view, own, "between two replays")
-    yield Claim(
-        Finding(
-            "GT401",
-            "graph replays cut into many pieces",
-            found.ns,
-            "measured",
-            text,
-            evidence,
-            int((own > 0).sum()),
-        ),
-        between & (own > 0),
-    )
+        facts["with_work"] = quantity(parts.with_work, COUNT)
+        facts["seams"] = quantity(parts.seams, COUNT)
+        facts["work"] = ", ".join(kind.work)
+    gaps = view.device.gaps
+    between = (view.gap_step >= 0) & (seams(view.analysis, view.usable).holding(gaps.end) >= 0)
+    per_gap = np.where(between, gaps.dur - view.cause("profiler"), 0)
+    yield from gap_claims(view, "GT401", per_gap, facts)
 
 
-def _remainder(view: View, outside: Bools, share: float) -> Iterator[Claim]:
+def _remainder(view: View, outside: Bools) -> Iterator[Claim]:
     links = view.device.links
-    own = np.where(outside, view.late_ns, 0)
-    found = view.idle_amount(view.by_step(own))
-    if not view.worth(found.ns):
-        return
-    left = (view.op_step >= 0) & ~links.replayed
-    tokens = float(view.steps.tokens[view.usable].sum())
+    launched = (view.op_step >= 0) & ~links.replayed
     ops = outermost_rows(view.trace, view.trace.rows_of(Cat.CPU_OP))
-    around = enclosing(view.trace, ops, np.where(left, links.launch, -1))
-    named = names_counted(view, around[around >= 0], tokens)
-    text = (
-        f"{units.share(share, 1)} of the kernels run inside replays; "
-        f"{units.count(float(left.sum()) / tokens)} GPU ops per token do not. Around "
-        f"them, and before the next step, the host is late for {found.idle_words}."
-    )
-    text += f" They come from {named}." if named else ""
-    evidence = gap_evidence(view, own, "outside the replays")
-    yield Claim(
-        Finding(
-            "GT402",
-            "an uncaptured remainder around the replays",
-            found.ns,
-            "measured",
-            text,
-            evidence,
-            int(outside.sum()),
-        ),
-        outside,
-    )
+    around = enclosing(view.trace, ops, np.where(launched, links.launch, -1))
+    facts: dict[str, Fact] = {
+        "captured": quantity(captured_share(view), SHARE),
+        "launched": view.per_token(launched.sum(), COUNT),
+        "ops": names_counted(view, around[around >= 0]) or None,
+    }
+    yield from gap_claims(view, "GT402", np.where(outside, view.late_ns, 0), facts)
 
 
 class Replays(NamedTuple):
@@ -171,45 +136,35 @@ def reinstantiated(view: View) -> Iterator[Claim]:
     Seen by graph ids of which no two steps share one, or by calls that capture or instantiate
     inside counted steps.
     """
-    trace, found = view.trace, replays_of(view)
-    steps = np.unique(found.step[found.id > 0])
-    ids = [set(found.id[(found.step == step) & (found.id > 0)].tolist()) for step in steps]
-    changing = len(ids) >= STEPS_FOR_IDS and sum(map(len, ids)) == len(set().union(*ids))
+    trace, replays = view.trace, replays_of(view)
+    steps = np.unique(replays.step[replays.id > 0])
+    ids = [set(replays.id[(replays.step == s) & (replays.id > 0)].tolist()) for s in steps]
+    graphs = sum(map(len, ids))
+    changing = len(ids) >= STEPS_FOR_IDS and graphs == len(set().union(*ids))
     calls = rows_named(trace, INSTANTIATES.fullmatch, Cat.RUNTIME)
     step = view.host_step(trace.start[calls])
     calls, step = calls[step >= 0], step[step >= 0]
-    usable = int(view.usable.sum())
-    if not changing and np.unique(step).size < max(usable / 2, 1):
+    if not changing and np.unique(step).size < max(int(view.usable.sum()) / 2, 1):
         return
     before, after = _neighbours(view)
     ends = view.late_gaps & (after >= 0) & (before != after)
-    own = np.where(ends, view.late_ns, 0)
-    won = view.idle_amount(view.by_step(own))
-    tokens = float(view.steps.tokens[view.usable].sum())
-    parts = []
-    if changing:
-        parts.append(f"{len(ids)} steps replay graphs with {sum(map(len, ids))} different ids")
-    if calls.size:
-        parts.append(f"graphs are made inside the steps ({names_counted(view, calls, tokens)})")
-    text = f"No graph is used twice: {' and '.join(parts)}."
-    text += f" Before replays the host is late for {won.idle_words}."
-    evidence = (
-        host_evidence(view, calls, step, trace.dur[calls])
-        if calls.size
-        else gap_evidence(view, own, "before a replay of a new graph")
-    )
-    places = int(calls.size) or len(ids)
+    per_gap = np.where(ends, view.late_ns, 0)
+    gain = view.idle_amount(view.by_step(per_gap))
     yield Claim(
-        Finding(
-            "GT403",
-            "graphs are instantiated again in every step",
-            won.ns,
-            "measured" if calls.size else "likely",
-            text,
-            evidence,
-            places,
-        ),
-        ends,
+        "GT403",
+        gain.ns,
+        {
+            "steps": quantity(len(ids) if changing else None, COUNT),
+            "graphs": quantity(graphs if changing else None, COUNT),
+            "calls": names_counted(view, calls) or None,
+            "gain": gain,
+        },
+        "measured" if calls.size else "likely",
+        evidence=host_evidence(view, calls, step, trace.dur[calls])
+        if calls.size
+        else gap_evidence(view, per_gap, "GT403"),
+        places=int(calls.size) or len(ids),
+        gaps=ends,
     )
 
 
@@ -220,69 +175,48 @@ def replays_differ(view: View) -> Iterator[Claim]:
     Whether they are of one graph is for the trace's quality to say; this names the replays: those
     whose ops are some of what most steps replay at that place, or all of it and more.
     """
-    reasons = [r for r in view.analysis.quality.reasons if r.id == "replays_differ"]
-    if not reasons:
+    reason = next((r for r in view.analysis.quality.reasons if r.id == "replays_differ"), None)
+    if reason is None:
         return
-    found = replays_of(view)
-    kinds = _ops_of(view, found)
-    per_step = np.bincount(found.step, minlength=len(view.steps))[found.step]
+    replays = replays_of(view)
+    ops = _ops_of(view, replays)
+    per_step = np.bincount(replays.step, minlength=len(view.steps))[replays.step]
     evidence = []
-    for key in sorted(set(zip(per_step.tolist(), found.place.tolist(), strict=True))):
-        group = np.flatnonzero((per_step == key[0]) & (found.place == key[1]))
-        usual, times = Counter(_as_key(kinds[i]) for i in group).most_common(1)[0]
-        if 2 * times <= group.size:
+    for key in sorted(set(zip(per_step.tolist(), replays.place.tolist(), strict=True))):
+        group = np.flatnonzero((per_step == key[0]) & (replays.place == key[1])).tolist()
+        usual, times = Counter(tuple(sorted(ops[i].items())) for i in group).most_common(1)[0]
+        if 2 * times <= len(group):
             continue
         whole = Counter(dict(usual))
         for i in group:
-            own = kinds[i]
-            if own != whole and (own <= whole or whole <= own):
-                evidence.append(_odd(view, found, int(i), whole.total()))
-    text = (
-        f"{units.count(reasons[0].count)} replays recorded another number of GPU ops than the "
-        "other replays of the same graph. A graph runs the same nodes each time, so ops were "
-        "lost, and idle time may be an artefact of that: busy, idle and causes are withheld."
-    )
+            if ops[i] != whole and (ops[i] <= whole or whole <= ops[i]):
+                counts = {
+                    "ops": quantity(replays.ops[i], COUNT),
+                    "usual": quantity(whole.total(), COUNT),
+                }
+                row = int(replays.row[i])
+                what = label("GT404", **counts)
+                evidence.append(event_evidence(view, what, row, replays.step[i], row))
     yield Claim(
-        Finding(
-            "GT404",
-            "replays of one graph differ in their kernels",
-            0.0,
-            "measured",
-            text,
-            tuple(evidence[:EVIDENCE_SHOWN]),
-            reasons[0].count,
-        )
+        "GT404",
+        facts={"replays": quantity(reason.count, COUNT)},
+        evidence=tuple(evidence[:EVIDENCE_SHOWN]),
+        places=reason.count,
     )
 
 
-def _ops_of(view: View, found: Replays) -> list[Counter[int]]:
+def _ops_of(view: View, replays: Replays) -> list[Counter[int]]:
+    """The name codes of the ops of each replay."""
     links = view.device.links
     index = np.flatnonzero(links.replayed)
     index = index[np.argsort(links.launch[index], kind="stable")]
     launch = links.launch[index]
-    first = np.searchsorted(launch, found.row, side="left")
-    last = np.searchsorted(launch, found.row, side="right")
+    first = np.searchsorted(launch, replays.row, side="left")
+    last = np.searchsorted(launch, replays.row, side="right")
     return [
         Counter(view.trace.name[links.row[index[lo:hi]]].tolist())
         for lo, hi in zip(first, last, strict=True)
     ]
-
-
-def _as_key(ops: Counter[int]) -> tuple[tuple[int, int], ...]:
-    return tuple(sorted(ops.items()))
-
-
-def _odd(view: View, found: Replays, index: int, usual: int) -> Evidence:
-    row = int(found.row[index])
-    start = int(view.trace.start[row])
-    return Evidence(
-        int(found.step[index]),
-        start,
-        start + int(view.trace.dur[row]),
-        f"replay with {int(found.ops[index])} GPU ops, usually {units.count(usual)}",
-        call=view.trace.name_of(row),
-        row=row,
-    )
 
 
 @rule("GT405", needs=Needs.STEPS)
@@ -291,24 +225,14 @@ def not_capturable_yet(view: View) -> Iterator[Claim]:
     seen = view.analysis.manifest.get("steadiness")
     if not isinstance(seen, Mapping) or view.analysis.manifest.get("capture") is not None:
         return
-    parts = []
-    for key, words in (("moved", "inputs whose address moves"), ("grew", "inputs that grow")):
-        names = seen.get(key)
-        if isinstance(names, list) and names:
-            parts.append(f"{words} between steps: {', '.join(map(str, names[:5]))}")
+    facts: dict[str, Fact] = {
+        key: ", ".join(map(str, names[:INPUTS_SHOWN])) or None
+        for key in ("moved", "grew")
+        if isinstance(names := seen.get(key), list)
+    }
     sequence = seen.get("launch_sequence")
-    if isinstance(sequence, Mapping) and sequence.get("equal") is False:
-        parts.append("the sequence of launches differs between steps")
-    if not parts:
-        return
-    text = f"{'; '.join(parts)}. A graph replays the same kernels on the same addresses."
-    yield Claim(
-        Finding(
-            "GT405",
-            "inputs move or change between steps",
-            0.0,
-            "measured",
-            text[0].upper() + text[1:],
-            places=len(parts),
-        )
-    )
+    differs = isinstance(sequence, Mapping) and sequence.get("equal") is False
+    facts["launch_sequence"] = differs or None
+    places = sum(fact is not None for fact in facts.values())
+    if places:
+        yield Claim("GT405", facts=facts, places=places)

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gaptrace import units
-from gaptrace.findings.evidence import EVIDENCE_SHOWN
-from gaptrace.findings.rule import Claim, Evidence, Finding, Needs, rule
-from gaptrace.findings.view import EXTRAPOLATED, View
+from gaptrace.findings.claims import host_work
+from gaptrace.findings.evidence import EVIDENCE_SHOWN, evidence_at, label
+from gaptrace.findings.rule import Claim, rule
+from gaptrace.findings.wording import quantity
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.links import names_where
+from gaptrace.measure.view import EXTRAPOLATED, Needs, View
+from gaptrace.quantity import COUNT, NS
+from gaptrace.results.analysis import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from gaptrace.findings.wording import Fact
     from gaptrace.trace import Ints
 
 # Issuing one kernel costs eager PyTorch 4 to 10 us of host time: a kernel shorter than that is
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 TINY_NS = 10_000
 # Fewer launches to save per step are not worth a compiler.
 MANY = 20
-CHAIN_LENGTH, CHAIN_REPEATS = 3, 4
+CHAIN_LENGTH, CHAIN_REPEATS, CHAIN_SHOWN = 3, 4, 6
 FUSIBLE = ("pointwise", "copy", "other")
 
 
@@ -85,27 +89,37 @@ def _within(size: Ints) -> Ints:
     return np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
 
 
-def _run_evidence(view: View, runs: Runs, chosen: Ints) -> tuple[Evidence, ...]:
+def _run_evidence(view: View, rule: str, runs: Runs, chosen: Ints) -> tuple[Evidence, ...]:
     """The runs that take the host longest, with their first and last kernel."""
-    trace, links = view.trace, view.device.links
+    links = view.device.links
     order = chosen[np.lexsort((runs.begin[chosen], -runs.ns[chosen]))[:EVIDENCE_SHOWN]]
-    found = []
+    shown = []
     for run in order:
-        ops = runs.ops[runs.first[run] : runs.first[run] + runs.size[run]]
-        call = int(links.launch[ops[0]])
-        found.append(
-            Evidence(
-                step=int(runs.step[run]),
-                start_ns=int(runs.begin[run]),
-                end_ns=int(runs.begin[run] + runs.ns[run]),
-                what=f"launching a run of {ops.size} tiny kernels",
-                before=trace.name_of(int(links.row[ops[0]])),
-                after=trace.name_of(int(links.row[ops[-1]])),
-                call=trace.name_of(call),
-                row=call,
-            )
+        first, last = runs.ops[runs.first[run]], runs.ops[runs.first[run] + runs.size[run] - 1]
+        what = label(rule, kernels=quantity(runs.size[run], COUNT))
+        span = (runs.begin[run], runs.begin[run] + runs.ns[run])
+        call, around = links.launch[first], (links.row[first], links.row[last])
+        shown.append(
+            evidence_at(view, what, runs.step[run], span, row=call, call=call, around=around)
         )
-    return tuple(found)
+    return tuple(shown)
+
+
+def _run_claims(
+    view: View, rule: str, runs: Runs, chosen: Ints, places: int, facts: Mapping[str, Fact]
+) -> Iterator[Claim]:
+    """A claim to the host time that the chosen runs would spare, each as one kernel."""
+    work = host_work(view, runs.step[chosen], runs.ns[chosen], runs.begin[chosen])
+    if view.matters(work.gain.ns, EXTRAPOLATED):
+        yield Claim(
+            rule,
+            work.gain.ns,
+            {**facts, "host_time": work.time, "gain": work.gain},
+            "likely",
+            evidence=_run_evidence(view, rule, runs, chosen),
+            places=places,
+            gaps=work.gaps,
+        )
 
 
 @rule("GT501", "GT502", needs=Needs.CAUSES)
@@ -116,40 +130,23 @@ def tiny_kernels(view: View) -> Iterator[Claim]:
     run's first kernel to that of its last; at most the late idle that follows.
     """
     runs = tiny_runs(view)
-    tokens = float(view.steps.tokens[view.usable].sum())
     removed = int((runs.size - 1).sum())
     if removed < MANY * int(view.usable.sum()):
         return
-    work, begin = view.per_step(runs.step, runs.ns, runs.begin)
-    found = view.idle_amount(view.freed(work, begin))
-    if not view.worth(found.ns, EXTRAPOLATED):
-        return
     dur = (view.device.links.end - view.device.links.start)[runs.ops]
-    text = (
-        f"{units.count(runs.ops.size / tokens)} kernels per token of a median "
-        f"{units.time(float(np.median(dur)))} follow each other in "
-        f"{units.count(runs.size.size / tokens)} runs without a matrix product, "
-        f"attention or copy to the host between them. One kernel per run would spare "
-        f"{units.count(removed / tokens)} launches and "
-        f"{units.time(view.amount(work).ns)} of host time per token."
-    )
-    evidence = _run_evidence(view, runs, np.arange(runs.size.size))
-    yield Claim(
-        Finding(
-            "GT501",
-            "many tiny kernels between matrix products",
-            found.ns,
-            "likely",
-            text,
-            evidence,
-            int(runs.ops.size),
-        ),
-        view.late_in(work > 0),
-    )
-    yield from _chain(view, runs, tokens)
+    facts: dict[str, Fact] = {
+        "kernels": view.per_token(runs.ops.size, COUNT),
+        "duration": quantity(float(np.median(dur)), NS),
+        "runs": view.per_token(runs.size.size, COUNT),
+        "launches": view.per_token(removed, COUNT),
+    }
+    every = np.arange(runs.size.size)
+    for claim in _run_claims(view, "GT501", runs, every, runs.ops.size, facts):
+        yield claim
+        yield from _chain(view, runs)
 
 
-def _chain(view: View, runs: Runs, tokens: float) -> Iterator[Claim]:
+def _chain(view: View, runs: Runs) -> Iterator[Claim]:
     names = view.op_name[runs.ops]
     coded, width = names.tobytes(), names.itemsize
     chains = np.flatnonzero(runs.size >= CHAIN_LENGTH)
@@ -157,36 +154,17 @@ def _chain(view: View, runs: Runs, tokens: float) -> Iterator[Claim]:
     groups: dict[bytes, list[int]] = {}
     for run, lo, hi in zip(chains.tolist(), begins.tolist(), ends.tolist(), strict=True):
         groups.setdefault(coded[lo:hi], []).append(run)
-    often = [
-        found for found in groups.values() if len(found) >= CHAIN_REPEATS * int(view.usable.sum())
-    ]
+    least = CHAIN_REPEATS * int(view.usable.sum())
+    often = [np.array(members) for members in groups.values() if len(members) >= least]
     if not often:
         return
-    members = max(often, key=lambda found: int(runs.ns[found].sum()))
-    chosen = np.zeros(runs.size.size, np.bool_)
-    chosen[members] = True
-    work, begin = view.per_step(runs.step[chosen], runs.ns[chosen], runs.begin[chosen])
-    found = view.idle_amount(view.freed(work, begin))
-    if not view.worth(found.ns, EXTRAPOLATED):
-        return
-    lo, size = int(runs.first[members[0]]), int(runs.size[members[0]])
-    chain = [classify(view.trace.names[int(code)]).short for code in names[lo : lo + size]]
-    shown = " → ".join(chain[:6]) + (" → …" if size > 6 else "")
-    text = (
-        f"The same {size} kernels run {units.count(len(members) / tokens)} times per "
-        f"token: {shown}. One fused kernel each time would spare "
-        f"{units.time(view.amount(work).ns)} of host time per token."
-    )
-    evidence = _run_evidence(view, runs, np.flatnonzero(chosen))
-    yield Claim(
-        Finding(
-            "GT502",
-            "one elementwise chain, over and over",
-            found.ns,
-            "likely",
-            text,
-            evidence,
-            len(members),
-        ),
-        view.late_in(work > 0),
-    )
+    chosen = max(often, key=lambda members: int(runs.ns[members].sum()))
+    first, size = int(runs.first[chosen[0]]), int(runs.size[chosen[0]])
+    shown = names[first : first + min(size, CHAIN_SHOWN)].tolist()
+    chain = [classify(view.trace.names[code]).short for code in shown]
+    facts: dict[str, Fact] = {
+        "length": quantity(size, COUNT),
+        "times": view.per_token(chosen.size, COUNT),
+        "chain": " → ".join(chain + ["…"] * (size > CHAIN_SHOWN)),
+    }
+    yield from _run_claims(view, "GT502", runs, chosen, chosen.size, facts)

@@ -7,28 +7,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gaptrace import units
-from gaptrace.findings.evidence import gap_evidence
-from gaptrace.findings.rule import Claim, Evidence, Finding, Needs, rule
+from gaptrace.findings.evidence import event_evidence, gap_evidence, label
+from gaptrace.findings.rule import Claim, rule
+from gaptrace.findings.wording import quantity
+from gaptrace.measure.view import Needs, View
+from gaptrace.quantity import COUNT, NS, SHARE, TIMES, UNPROFILED, Quantity
+from gaptrace.results.analysis import Evidence
 from gaptrace.trace import Cat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gaptrace.findings.view import View
+    from gaptrace.findings.wording import Fact
 
 # From this share of kernels inside replays on, the step counts as captured ...
 CAPTURED = 0.5
 # ... and from this one on, what is launched one by one is a remainder around the replays.
 PARTLY_CAPTURED = 0.2
 # Profiling that slows the step by more than this makes traced idle a poor guide.
-DILATED = 1.2
-FEWER = "fewer or faster kernels"
+SLOWED = 1.2
 
 
 def captured_share(view: View) -> float:
     """Share of the counted steps' kernels that run inside graph replays."""
     return view.analysis.headline.captured_share or 0.0
+
+
+def _share(part: float, whole: float | None) -> Quantity | None:
+    return quantity(part / whole, SHARE) if whole else None
 
 
 @rule("GT001", "GT002", needs=Needs.STEPS)
@@ -39,130 +45,104 @@ def nothing_to_win(view: View) -> Iterator[Claim]:
     """
     if view.period is None or view.busy is None or view.idle is None:
         return
-    late = view.late.ns if view.known >= Needs.CAUSES else view.idle
-    if view.worth(late):
+    causes_known = view.known >= Needs.CAUSES
+    if view.matters(view.late.ns if causes_known else view.idle):
         return
-    idle = _idle_words(view)
-    if view.known >= Needs.CAUSES and view.worth(view.late.traced or 0.0):
-        idle += f" The host is late for {view.late.idle_words}."
+    head = view.analysis.headline
+    facts: dict[str, Fact] = {
+        "idle_total": quantity(view.idle, NS),
+        "idle_share": _share(view.idle, view.period),
+        "not_the_host": True,
+    }
+    if causes_known:
+        causes = head.idle_by_cause_ns if view.idle else {}
+        facts["nodes"] = quantity(causes.get("graph_node") or None, NS)
+        facts["device_waits"] = quantity(causes.get("device_wait") or None, NS)
+        facts["late"] = view.late if view.matters(view.late.traced or 0.0) else None
     if captured_share(view) > CAPTURED:
-        head = view.analysis.headline
+        facts["captured"] = quantity(head.captured_share, SHARE)
         launches = head.per_token["launches"].median
-        text = f"{units.share(head.captured_share, 1)} of the kernels run inside graph replays"
-        if launches:
-            calls = "launch call" if launches == 1 else "launch calls"
-            text += f", {units.count(launches)} {calls} per token"
-        text += f". {idle} There is nothing to win on the host; a shorter step needs {FEWER}."
-        title = "captured decode: nothing to win on the host"
-        yield Claim(Finding("GT001", title, 0.0, "measured", text))
+        facts["launches"] = quantity(launches or None, COUNT)
+        yield Claim("GT001", facts=facts)
         return
-    queue = view.analysis.headline.host_time_ns.get("backpressure")
-    text = idle
-    if view.known >= Needs.CAUSES and queue and view.worth(queue):
-        text += (
-            f" The host runs so far ahead that it waits {units.time(queue)} per token for room "
-            "in the launch queue."
-        )
-    text += f" There is nothing to win on the host; a shorter step needs {FEWER}."
-    title = "GPU-bound: nothing to win on the host"
-    yield Claim(Finding("GT002", title, 0.0, "measured", text))
-
-
-def _idle_words(view: View) -> str:
-    assert view.idle is not None
-    text = f"Idle is {units.time(view.idle)} per token ({units.share(view.idle, view.period)})"
-    if view.known < Needs.CAUSES or view.idle == 0:
-        return text + "."
-    causes = view.analysis.headline.idle_by_cause_ns
-    parts = [
-        f"{units.time(causes[name])} {words}"
-        for name, words in (
-            ("graph_node", "between graph nodes"),
-            ("device_wait", "waiting on the device itself"),
-        )
-        if causes.get(name)
-    ]
-    return text + (f", of it {' and '.join(parts)}." if parts else ".")
+    queue = head.host_time_ns.get("backpressure")
+    if causes_known and queue and view.matters(queue):
+        facts["queue"] = quantity(queue, NS)
+    yield Claim("GT002", facts=facts)
 
 
 @rule("GT003", needs=Needs.STEPS)
 def causes_withheld(view: View) -> Iterator[Claim]:
     """Causes cannot be told, so nothing is said about the host. Ceiling 0."""
-    if view.known >= Needs.CAUSES or (view.idle is not None and not view.worth(view.idle)):
+    if view.known >= Needs.CAUSES or (view.idle is not None and not view.matters(view.idle)):
         return
-    hidden = {"busy", "idle", "causes", "host"}
-    why = [r.text for r in view.analysis.quality.reasons if hidden.intersection(r.withheld)]
-    text = "No cause of idle time is named, and no advice about the host given"
-    text += f": {'; '.join(why)}." if why else ": every counted step mixes work of other steps."
-    yield Claim(Finding("GT003", "causes of idle time are withheld", 0.0, "measured", text))
+    reasons = _reasons(view, "busy", "idle", "causes", "host")
+    yield Claim("GT003", facts={"reasons": reasons or None, "mixed": not reasons})
+
+
+def _reasons(view: View, *withheld: str) -> str:
+    """Why the trace withholds any of these figures."""
+    reasons = view.analysis.quality.reasons
+    return "; ".join(r.text for r in reasons if not set(withheld).isdisjoint(r.withheld))
 
 
 @rule("GT004", needs=Needs.NOTHING)
 def no_steps(view: View) -> Iterator[Claim]:
-    """No decode step could be measured. Ceiling 0."""
+    """No step could be measured. Ceiling 0."""
     if view.known > Needs.NOTHING:
         return
-    steps, analysis = view.analysis.step_table, view.analysis
-    hidden = {"steps", "per_token"}
-    text = "; ".join(r.text for r in analysis.quality.reasons if hidden.intersection(r.withheld))
-    text = text or "no counted step is left"
-    text = f"{text[0].upper()}{text[1:]}."
+    steps, device = view.analysis.step_table, view.analysis.device
+    reasons = _reasons(view, "steps", "per_token")
+    facts: dict[str, Fact] = {
+        "reasons": f"{reasons[0].upper()}{reasons[1:]}" if reasons else None,
+        "none_left_over": not reasons,
+    }
     if steps is not None and len(steps):
-        phases = Counter(steps.phase)
-        text += f" Steps were looked for by the rule '{steps.rule}': {len(steps)} found, "
-        text += ", ".join(f"{n} {phase}" for phase, n in sorted(phases.items())) + "."
-        launched = analysis.device.links.row.size if analysis.device is not None else 0
-        inside = int((steps.op_step >= 0).sum())
-        if launched and inside < 0.5 * launched:
-            text += f" {units.share(launched - inside, launched)} of the GPU ops lie outside them."
+        phases = sorted(Counter(steps.phase).items())
+        facts["rule"] = steps.rule
+        facts["steps"] = quantity(len(steps), COUNT)
+        facts["phases"] = ", ".join(f"{n} {phase}" for phase, n in phases)
+        launched = device.links.row.size if device is not None else 0
+        outside = launched - int((steps.op_step >= 0).sum())
+        if outside > 0.5 * launched:
+            facts["outside_share"] = quantity(outside / launched, SHARE)
     notes = view.trace.rows_of(Cat.ANNOTATION)
-    evidence: tuple[Evidence, ...] = ()
-    if notes.size:
-        longest = notes[np.argsort(-view.trace.dur[notes], kind="stable")[:3]]
-        evidence = tuple(
-            Evidence(
-                None,
-                int(view.trace.start[row]),
-                int(view.trace.start[row] + view.trace.dur[row]),
-                f"annotation {view.trace.name_of(int(row))}",
-                row=int(row),
-            )
-            for row in longest
-        )
-    yield Claim(Finding("GT004", "no decode step measured", 0.0, "measured", text, evidence))
+    longest = notes[np.argsort(-view.trace.dur[notes], kind="stable")[:3]].tolist()
+    evidence: tuple[Evidence, ...] = tuple(
+        event_evidence(view, label("GT004", name=view.trace.name_of(row)), row) for row in longest
+    )
+    yield Claim("GT004", facts=facts, evidence=evidence)
 
 
 @rule("GT005", needs=Needs.CAUSES)
 def profiler_idle(view: View) -> Iterator[Claim]:
     """Idle caused by the profiler's own work. Ceiling 0: it is gone when nobody profiles."""
-    own = view.cause("profiler")
-    found = view.amount(view.by_step(own))
-    if not view.worth(found.ns):
+    per_gap = view.cause("profiler")
+    amount = view.amount(view.by_step(per_gap))
+    if not view.matters(amount.ns):
         return
-    gaps = (view.gap_step >= 0) & (own > 0)
-    text = (
-        f"{units.time(found.ns)} of idle time per token{found.note} is the profiler's own work "
-        f"({units.share(found.ns, view.idle)} of idle). It is not there when nobody profiles and "
-        "is in no ceiling."
+    yield Claim(
+        "GT005",
+        facts={"profiler": amount, "share": _share(amount.ns, view.idle)},
+        evidence=gap_evidence(view, per_gap, "GT005"),
+        places=int(((view.gap_step >= 0) & (per_gap > 0)).sum()),
     )
-    evidence = gap_evidence(view, own, "the profiler's own work")
-    title = "idle caused by the profiler itself"
-    yield Claim(Finding("GT005", title, 0.0, "measured", text, evidence, int(gaps.sum())))
 
 
 @rule("GT006", needs=Needs.STEPS)
-def dilation(view: View) -> Iterator[Claim]:
+def profiler_slowdown(view: View) -> Iterator[Claim]:
     """Profiling slows the step. Ceiling 0: it says which of two figures to believe.
 
-    Needs the run's unprofiled step time; without it the dilation is not known.
+    Needs the run's unprofiled step time; without it the slowdown is not known.
     """
     rate = view.analysis.headline.rate
-    if rate.dilation is None or rate.dilation < DILATED:
+    if rate.dilation is None or rate.dilation < SLOWED:
         return
-    text = (
-        f"A profiled step takes {units.digits(rate.dilation, 2)} times as long as an unprofiled "
-        f"one ({units.time(rate.unprofiled_step_ns)}). Profiling slows the host, not the kernels: "
-        "traced idle and host times are upper bounds, and no ceiling here exceeds the unprofiled "
-        f"idle of {units.time(view.idle_limit)} per token."
+    yield Claim(
+        "GT006",
+        facts={
+            "slowdown": quantity(rate.dilation, TIMES),
+            "step": quantity(rate.unprofiled_step_ns, NS, UNPROFILED),
+            "idle_limit": quantity(view.idle_limit, NS, UNPROFILED),
+        },
     )
-    yield Claim(Finding("GT006", "profiling slows this step", 0.0, "measured", text))

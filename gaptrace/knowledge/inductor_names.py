@@ -68,9 +68,13 @@ def copy_ops() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def _known() -> tuple[tuple[str, ...], frozenset[str]]:
-    long = _words("names") | {op for op in view_ops() | copy_ops() if "_" in op}
-    return tuple(sorted(long, key=len, reverse=True)), long
+def _known() -> dict[str, tuple[str, ...]]:
+    """The op names with an underscore by their first two letters, the longest first."""
+    found: dict[str, list[str]] = {}
+    names = _words("names") | {op for op in view_ops() | copy_ops() if "_" in op}
+    for op in sorted(names, key=lambda op: (-len(op), op)):
+        found.setdefault(op[:2], []).append(op)
+    return {start: tuple(ops) for start, ops in found.items()}
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -79,7 +83,7 @@ def _split(text: str) -> tuple[str, ...]:
     An op is one of the known names with an underscore, or any single word. Among splits in equally
     good order the one with the fewest ops wins.
     """
-    long, _ = _known()
+    known = _known()
     # best[i]: cheapest split of text[:i] that ends in `last`, as (cost, last, previous split).
     Split = tuple[int, tuple[str, ...]]  # noqa: N806
     best: dict[int, Split] = {0: (0, ())}
@@ -88,7 +92,7 @@ def _split(text: str) -> tuple[str, ...]:
             continue
         cost, ops = best[at]
         word = re.compile(r"[A-Za-z0-9]+").match(text, at)
-        options = [op for op in long if text.startswith(op, at)]
+        options = [op for op in known.get(text[at : at + 2], ()) if text.startswith(op, at)]
         if word is not None:
             options.append(word[0])
         for op in options:

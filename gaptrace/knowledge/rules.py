@@ -1,13 +1,14 @@
-"""The page of each finding: what it means, how we know, what to try, how to check."""
+"""What is said about findings: the page of each rule, and the templates of its sentences."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
 
 from gaptrace.errors import OptionError
-from gaptrace.knowledge.tables import table
+from gaptrace.knowledge.tables import records, table
 
 
 @dataclass(frozen=True)
@@ -28,23 +29,35 @@ class RulePage:
     see_also: tuple[str, ...]
 
 
-@lru_cache(maxsize=1)
-def _pages() -> dict[str, RulePage]:
-    def line(text: str) -> str:
-        return " ".join(text.split())
+Clauses = Mapping[str, str | tuple[str, ...]]
 
-    return {
-        row["id"]: RulePage(
-            id=row["id"],
-            title=row["title"],
-            means=line(row["means"]),
-            how_we_know=line(row["how_we_know"]),
-            what_to_try=line(row["what_to_try"]),
-            how_to_check=line(row["how_to_check"]),
-            see_also=tuple(row["see_also"]),
-        )
+
+@dataclass(frozen=True)
+class Template:
+    """What a finding says of one trace, with its numbers left open (see findings/wording.py).
+
+    titles: other titles than the usual one. text: all of what is said; fields name facts or
+    clauses. evidence: the label of the places that it points at. part_of: findings that count
+    all of what this one counts, the closest first.
+    """
+
+    id: str
+    title: str
+    text: str
+    titles: Mapping[str, str] = field(default_factory=dict)
+    clauses: Clauses = field(default_factory=dict)
+    evidence: str = ""
+    part_of: tuple[str, ...] = ()
+
+
+@cache
+def _pages() -> dict[str, RulePage]:
+    # A page speaks of decode steps, as there is no trace to say otherwise.
+    rows = [
+        {**row, "title": row["title"].replace("{kind}", "decode")}
         for row in table("rules.toml")["rule"]
-    }
+    ]
+    return {page.id: page for page in records(RulePage, rows)}
 
 
 def pages() -> tuple[RulePage, ...]:
@@ -66,3 +79,19 @@ def page(id: str) -> RulePage:  # noqa: A002
     near = near or difflib.get_close_matches(key, known, n=3, cutoff=0.6)
     hint = f"did you mean {', '.join(near)}?" if near else "`gaptrace explain` lists all findings"
     raise OptionError(f"no finding is called {id!r}", hint)
+
+
+@cache
+def common_clauses() -> Clauses:
+    """Clauses that several rules share, and those that are about several findings."""
+    return dict(table("rules.toml")["common"])
+
+
+@cache
+def template(rule: str) -> Template:
+    """The templates of a rule, with the clauses that all rules share."""
+    (row,) = (row for row in table("rules.toml")["rule"] if row["id"] == rule)
+    (known,) = records(
+        Template, [{**row, "clauses": {**common_clauses(), **row.get("clauses", {})}}]
+    )
+    return known

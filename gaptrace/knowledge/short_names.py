@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from gaptrace.knowledge import symbols
@@ -163,5 +164,82 @@ def short_name(name: str) -> str:
     return _cut(_TRITON_SIGNATURE.sub("", short) or short)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+_TOKEN = re.compile(r"[A-Za-z0-9]+")
+# Words of C++ and of ATen's launch shells, which say nothing about a kernel.
+_NOISE = frozenset(
+    {
+        "at",
+        "c10",
+        "char",
+        "const",
+        "cuda",
+        "detail",
+        "false",
+        "gpu",
+        "impl",
+        "int",
+        "kernel",
+        "lambda",
+    }
+    | {"memory", "native", "nocast", "operator", "std", "true", "unsigned", "void"}
+)
+# Of what tells two names apart, as much as fits beside a short name.
+_APART = 32
+
+
+def short_names(
+    names: Iterable[str], launched_by: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Short name by full name, no two alike: what one short name hides is put behind it.
+
+    Names that share a short name keep, in brackets, the template arguments or fields in which they
+    differ, as few as tell them apart: `nvjet 64x8 tnt [4x1]`, `at::native::reduce<sum> [long]`.
+    Where that is too much to show, the op of launched_by stands there, and else a number. At most
+    80 characters each.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        alike.setdefault(short_name(name), []).append(name)
+    found: dict[str, str] = {}
+    for short, group in alike.items():
+        ops = [(launched_by or {}).get(name, "") for name in group]
+        marks = _marks(group, ops) if len(group) > 1 else ("",)
+        for name, mark in zip(group, marks, strict=True):
+            tail = f" [{mark}]" if mark else ""
+            found[name] = _cut(short, _LONGEST - len(tail)) + tail
+    return found
+
+
+def _marks(group: Sequence[str], ops: Sequence[str]) -> tuple[str, ...]:
+    texts = [symbols.readable(name) for name in group]
+    tokens = [_TOKEN.findall(text) for text in texts]
+    choices = [_apart([tuple(dict.fromkeys(row)) for row in tokens])]
+    if len({len(row) for row in tokens}) == 1:
+        # The same template: the arguments that are not the same everywhere.
+        columns = [column for column in zip(*tokens, strict=True) if len(set(column)) > 1]
+        choices.insert(0, _fewest(list(zip(*columns, strict=True))))
+    choices.append(tuple(ops) if all(ops) and len(set(ops)) == len(ops) else None)
+    numbers = tuple(f"#{index}" for index in range(1, len(group) + 1))
+    return next((marks for marks in choices if marks is not None), numbers)
+
+
+def _apart(rows: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    shared = frozenset(rows[0]).intersection(*rows) | _NOISE
+    # Types and words before numbers: `BFloat16` says more than the width of a vector.
+    own = [[token for token in row if token not in shared] for row in rows]
+    return _fewest([tuple(sorted(row, key=str.isdigit)) for row in own])
+
+
+def _fewest(rows: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The shortest beginnings of the rows that differ, None where they are too long to show."""
+    for count in range(1, max(map(len, rows), default=0) + 1):
+        marks = tuple(" ".join(row[:count]) for row in rows)
+        if max(map(len, marks)) > _APART:
+            break
+        if len(set(marks)) == len(marks):
+            return marks
+    return None

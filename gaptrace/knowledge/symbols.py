@@ -390,3 +390,21 @@ def arguments(text: str) -> tuple[str, ...]:
             parts.append(text[last:index])
             last = index + 1
     return tuple(part.strip() for part in parts if part.strip())
+
+
+# `topkGating`, `fp8Quant`, `FusedAddRMSNorm`, `Sm100Fmha`; a capital after a digit opens a word
+# only where letters led to that digit, so that `A2ADispatch` is `a2a dispatch`.
+_CAPITAL = re.compile(
+    r"(?<=[a-z])(?=[A-Z])|(?<=[a-z]\d)(?=[A-Z])|(?<=[a-z]\d\d)(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])"
+)
+_SPELLED = re.compile(r"RoPE|MoE|SiLU|GeLU|GeGLU|SwiGLU|ReLU|LoRA|RMSNorm|LayerNorm|SplitK|splitK")
+_NOT_A_WORD = re.compile(r"[^A-Za-z0-9]+")
+
+
+def words(text: str) -> str:
+    """The words of identifiers in lower case, one space between them: `vllm fused add rmsnorm`.
+
+    Words end at what is neither letter nor digit and at capitals; digits stay on their word.
+    """
+    spelled = _SPELLED.sub(lambda found: f"_{found[0].lower()}_", text)
+    return _NOT_A_WORD.sub(" ", _CAPITAL.sub(" ", spelled)).strip().lower()

@@ -6,11 +6,9 @@ import difflib
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from gaptrace.errors import OptionError
-from gaptrace.findings import find
 from gaptrace.knowledge.devices import GraphConstants, find_device, graph_constants
+from gaptrace.knowledge.engines import engines
 from gaptrace.measure.ceilings import (
     FROM_SHAPES,
     NS,
@@ -21,29 +19,32 @@ from gaptrace.measure.ceilings import (
     peak_bandwidth,
     step_bytes,
 )
-from gaptrace.measure.devices import Device, devices
+from gaptrace.measure.devices import Device, devices, together
 from gaptrace.measure.gemm import Products, matrix_products
 from gaptrace.measure.headline import Headline, headline
+from gaptrace.measure.hostparts import part_times
 from gaptrace.measure.hosttime import host_clock
 from gaptrace.measure.kernels import KernelTable, kernel_table
 from gaptrace.measure.links import link
 from gaptrace.measure.marks import find_marks
 from gaptrace.measure.ops import HostDetail, host_detail
 from gaptrace.measure.options import Options
+from gaptrace.measure.phases import phases
+from gaptrace.measure.piecewise import piecewise
 from gaptrace.measure.power import power_of
 from gaptrace.measure.quality import Quality, assess, rank_of
 from gaptrace.measure.result import Analysis, SourceFacts
 from gaptrace.measure.steps import Steps, measure_steps
 from gaptrace.measure.threads import activities, call_kinds
 from gaptrace.reading.manifest import Manifest
-from gaptrace.trace import Trace
+from gaptrace.trace import Cat, Trace
 
 NO_KERNELS = KernelTable((), {}, 0.0, 0)
 NO_HOST = HostDetail((), (), (), None, None, None)
 
 
-def analyze(trace: Trace, options: Options | None = None) -> Analysis:
-    """Every figure of a trace: steps, busy, idle, causes, host time, ceilings and findings.
+def measure(trace: Trace, options: Options | None = None) -> Analysis:
+    """Every measured figure of a trace: steps, busy, idle, causes, host time and ceilings.
 
     Numbers that cannot be right are None, with the reason in `Analysis.quality`.
 
@@ -56,7 +57,10 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     kinds = call_kinds(trace, links)
     threads = activities(trace, kinds)
     found = devices(trace, links, threads)
-    device = _choose(found, options.device)
+    members = _process(found, options.device)
+    device = members[0] if len(members) == 1 else None
+    if len(members) > 1:
+        device = together(trace, members, threads)
     gpu = _gpu_name(trace, device, manifest)
     known = find_device(gpu) if gpu else None
     peak, peak_source = peak_bandwidth(known, options, manifest)
@@ -69,6 +73,8 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
             device,
             find_marks(trace, device.links, options.step),
             host_clock(trace, links, kinds, threads),
+            members=members if len(members) > 1 else (),
+            accepted=options.accepted,
             tokens_per_step=options.tokens_per_step,
             manifest_tokens=manifest.tokens,
         )
@@ -81,10 +87,11 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     )
     if quality.withholds("host_dispatch"):
         host = replace(host, cost_per_launch_ns=None)
-    analysis = Analysis(
+    source = _facts(trace, steps, manifest, gpu)
+    measured = Analysis(
         trace=trace,
         manifest=manifest,
-        source=_facts(trace, steps, manifest, gpu),
+        source=source,
         quality=quality,
         devices=found,
         device=device,
@@ -99,24 +106,47 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         products=products,
         power=power_of(manifest),
         threads=threads,
+        part_times=(
+            None
+            if device is None or steps is None
+            else part_times(trace, source.engine, device, steps)
+        ),
+        phases=phases(steps, quality),
     )
-    return find(analysis)
+    return replace(measured, piecewise=piecewise(measured))
 
 
-def _choose(found: tuple[Device, ...], wanted: str | None) -> Device | None:
-    """The device step figures are for: the one asked for, else the one with most GPU ops."""
+def _process(found: tuple[Device, ...], wanted: str | None) -> tuple[Device, ...]:
+    """The devices that step figures are for: the one asked for, else all of one process.
+
+    That process is the one with most GPU ops; a device that it never launched on is not its own.
+    """
     if wanted is not None:
-        for device in found:
-            if device.device == wanted:
-                return device
-        ids = [device.device for device in found]
-        close = difflib.get_close_matches(wanted, ids, 1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise OptionError(
-            f"no GPU op ran on device {wanted!r}",
-            f"{hint}devices in this trace: {', '.join(ids) or 'none'}",
-        )
-    return max(found, key=lambda device: device.gpu_ops, default=None)
+        return (_choose(found, wanted),)
+    ops: dict[int, int] = {}
+    for device in found:
+        rank = int(device.links.rank[0])
+        ops[rank] = ops.get(rank, 0) + device.gpu_ops
+    if not ops:
+        return ()
+    best = max(ops, key=lambda rank: (ops[rank], -list(ops).index(rank)))
+    own = tuple(device for device in found if int(device.links.rank[0]) == best)
+    launched = tuple(device for device in own if device.launch_calls)
+    return launched or (max(own, key=lambda device: device.gpu_ops),)
+
+
+def _choose(found: tuple[Device, ...], wanted: str) -> Device:
+    """The device of that id."""
+    for device in found:
+        if device.device == wanted:
+            return device
+    ids = [device.device for device in found]
+    close = difflib.get_close_matches(wanted, ids, 1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise OptionError(
+        f"no GPU op ran on device {wanted!r}",
+        f"{hint}devices in this trace: {', '.join(ids) or 'none'}",
+    )
 
 
 def _gpu_name(trace: Trace, device: Device | None, manifest: Manifest) -> str | None:
@@ -127,8 +157,8 @@ def _gpu_name(trace: Trace, device: Device | None, manifest: Manifest) -> str | 
     for entry in entries:
         if str(entry.get("id")) == wanted and isinstance(entry.get("name"), str):
             return str(entry["name"])
-    if manifest.text("device", "name"):
-        return manifest.text("device", "name")
+    if manifest.device.name:
+        return manifest.device.name
     names = {entry["name"] for entry in entries if isinstance(entry.get("name"), str)}
     return names.pop() if len(names) == 1 else None
 
@@ -144,28 +174,21 @@ def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | Non
         rank=rank,
         rank_source=rank_source,
         mode=manifest.mode,
-        model=manifest.text("label"),
-        torch=manifest.text("versions", "torch"),
+        model=manifest.run.label,
+        torch=manifest.versions.torch,
     )
 
 
-_ENGINE_PROCESSES = (("sglang", "SGLang"), ("vllm", "vLLM"), ("trtllm", "TensorRT-LLM"))
-
-
-_ENGINE_PACKAGES = (("sglang/", "SGLang"), ("vllm/", "vLLM"), ("tensorrt_llm/", "TensorRT-LLM"))
-
-
 def _engine(trace: Trace, steps: Steps | None) -> str | None:
-    """The serving engine by its process names, else by the format of its step labels."""
+    """The serving engine by its process names, else by its Python frames or its step labels."""
     names = " ".join(trace.process_names.values()).lower()
-    for part, engine in _ENGINE_PROCESSES:
-        if part in names:
-            return engine
-    frames = np.zeros(len(trace.names), np.bool_)
-    frames[trace.name[trace.py.rows]] = True
-    for part, engine in _ENGINE_PACKAGES:
-        if any(part in trace.names[int(code)] for code in np.flatnonzero(frames)):
-            return engine
+    for engine in engines():
+        if engine.process is not None and engine.process in names:
+            return engine.id
+    frames = [trace.names[int(code)] for code in trace.names_of(Cat.PYTHON)]
+    for engine in engines():
+        if any(engine.package in frame for frame in frames):
+            return engine.id
     labels = steps.marks.label if steps else ()
     return next((label.engine for label in labels if label.engine), None)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaptrace import units
 from gaptrace.knowledge.devices import Device as KnownDevice
 from gaptrace.measure.gemm import Products
 from gaptrace.measure.options import Options
@@ -64,20 +63,7 @@ class Ceilings:
     busy_share: float | None = None
     paced_by: str | None = None
 
-    @property
-    def pacing_words(self) -> str:
-        """What paces the step, where that is not the binding ceiling; else empty."""
-        share = self.busy_share
-        if share is None or (self.binding, self.paced_by) not in PACED_OTHERWISE:
-            return ""
-        if self.paced_by == "gpu":
-            return f"but the GPU's own work paces this step (busy {units.share(share, 1)})"
-        return f"but the host paces this step (GPU idle {units.share(1 - share, 1)})"
 
-
-# The binding ceiling is of the one, and the other is what the step waits for.
-PACERS = {"gpu": "GPU", "host": "host"}
-PACED_OTHERWISE = (("launch", "gpu"), ("bandwidth", "host"))
 # A GPU that idles for less than this share of the step has no room left for a faster host ...
 GPU_PACED_IDLE = 0.15
 # ... unless the host needs nearly as long as the GPU: two measured times this close are equal.
@@ -228,19 +214,6 @@ class WhatIf:
     binding: str | None
     paced_by: str
     changes: bool
-
-    @property
-    def binds(self) -> str:
-        """What binds after the change, in words for a table's cell.
-
-        A ceiling that has moved says nothing where the step stays as it is, and the lower ceiling
-        is not what paces the step where the slower side is the other one.
-        """
-        if self.binding is None or not self.changes:
-            return units.MISSING if self.binding is None else "no change"
-        if (self.binding, self.paced_by) in PACED_OTHERWISE:
-            return f"{self.binding}, {PACERS[self.paced_by]} paces"
-        return self.binding
 
 
 @dataclass(frozen=True)

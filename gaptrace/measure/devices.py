@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from gaptrace import intervals as iv
 from gaptrace.measure.gaps import Gaps, device_gaps
@@ -60,8 +63,25 @@ def devices(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> tupl
     return tuple(_figures(trace, code, links.of_device(code), threads) for code in present)
 
 
-def _natural(text: str) -> tuple[int, int, str]:
-    return (0, int(text), text) if text.lstrip("-").isdigit() else (1, 0, text)
+def together(trace: Trace, members: tuple[Device, ...], threads: Mapping[int, Activity]) -> Device:
+    """Several devices of one process as one: its ops are theirs, it is busy when any of them is."""
+    first = members[0].links
+    rows = np.concatenate([member.links.row for member in members])
+    order = np.argsort(rows)
+    links = Links(
+        *(
+            np.concatenate([member.links.columns()[i] for member in members])[order]
+            for i in range(len(first.columns()))
+        )
+    )
+    found = _figures(trace, members[0].code, links, threads)
+    return replace(found, device=", ".join(member.device for member in members), code=-1)
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """Numbers in the text in the order of their values."""
+    parts = re.split(r"(\d+)", text)
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
 
 
 def _figures(trace: Trace, code: int, links: Links, threads: Mapping[int, Activity]) -> Device:

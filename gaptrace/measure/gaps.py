@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from gaptrace import intervals as iv
 from gaptrace.measure.links import Links, codes_in
+from gaptrace.measure.stats import spread
 from gaptrace.measure.threads import Activity
 from gaptrace.trace import Ints, Trace
 
@@ -34,6 +35,9 @@ CAUSES = (
 )
 HOST_CAUSES = CAUSES[4:]
 GRAPH_NODE, DEVICE_WAIT, LAUNCH, UNATTRIBUTED = range(4)
+# How long after its launch call a GPU op may start before the device has to answer for it: a
+# fixed part, so many times the usual way of the recording itself, and never more than the last.
+LAUNCH_FIXED_NS, LAUNCH_TIMES, LAUNCH_MOST_NS = 20_000, 4, 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +103,10 @@ def device_gaps(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> 
     cause[unknown, UNATTRIBUTED] = length[unknown]
     late = ~same_replay & known & ~in_time
     until = np.minimum(l0, b)
-    cause[late, LAUNCH] = (b - until)[late]
+    sent = _launch_limit(trace, links, order, start, end, launch)
+    sent = np.clip(sent, until, b)
+    cause[late, LAUNCH] = (sent - until)[late]
+    cause[late, DEVICE_WAIT] = (b - sent)[late]
     _split_host(trace, threads, cause, late, launch, a, until)
     return Gaps(
         start=a,
@@ -110,6 +117,34 @@ def device_gaps(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> 
         cause_ns=cause,
         drained_by_sync=_drained(trace, threads, late, launch, a),
     )
+
+
+def _launch_limit(
+    trace: Trace, links: Links, order: Ints, start: Ints, end: Ints, launch: Ints
+) -> Ints:
+    """For each gap the instant up to which its launch call `launch` can be what it waits for.
+
+    The call's end plus `LAUNCH_FIXED_NS` plus `LAUNCH_TIMES` the lower median, over the ops of the
+    device with a launch call of the same kind (graph launches: the first op of each replay), of
+    the time from when the op could start (the call and all earlier ops have ended) to its start.
+    """
+    call, graph = links.launch[order], links.replayed[order]
+    known = np.flatnonzero(call >= 0)
+    called = trace.start[call[known]] + trace.dur[call[known]]
+    # The device's first op has no earlier one to wait for.
+    free = np.where(known == 0, called, iv.running_max_before(end)[known])
+    way = np.maximum(start[known] - np.maximum(called, free), 0)
+    first = np.zeros(known.size, np.bool_)
+    first[np.unique(call[known], return_index=True)[1]] = True
+    bound = {
+        kind: min(LAUNCH_FIXED_NS + LAUNCH_TIMES * usual, LAUNCH_MOST_NS)
+        for kind, chosen in ((True, graph[known] & first), (False, ~graph[known]))
+        for usual in (int(spread(way[chosen]).median or 0),)
+    }
+    replays = np.zeros(len(trace), np.bool_)
+    replays[links.launch[links.replayed]] = True
+    limit = np.where(replays[launch], bound[True], bound[False])
+    return np.asarray(trace.start[launch] + trace.dur[launch] + limit)
 
 
 def _first_launch(trace: Trace, launch: Ints, start: Ints, opens: Ints) -> tuple[Ints, Ints]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.hosttime import HOST_CLASSES
+from gaptrace.measure.kind import INFERENCE
+from gaptrace.measure.labels import DECODE
+from gaptrace.measure.populations import mixed_rate
 from gaptrace.measure.quality import Quality
 from gaptrace.measure.stats import Spread, spread
 from gaptrace.measure.steps import Steps
+from gaptrace.measure.tokens import ACCEPTED, GIVEN, MANIFEST
 from gaptrace.reading.manifest import Manifest
 
+GIVEN_SOURCES = (GIVEN, MANIFEST, ACCEPTED)
 ABSENT = Spread(None, None, None, 0)
 STEP_METRICS = (
     "period_ns",
@@ -31,10 +37,14 @@ STEP_METRICS = (
 class Rate:
     """Tokens per second and the unprofiled truth where the run recorded it.
 
-    source: `unprofiled` or `as profiled`. dilation: profiled / unprofiled step time.
+    tokens_per_s_range: under speculation, at the fewest and the most tokens a step can give; None
+    for no bound. steps_per_s: of steps of any kind. source: `unprofiled` or `as profiled`.
+    dilation: profiled / unprofiled step time.
     """
 
     tokens_per_s: float | None = None
+    tokens_per_s_range: tuple[float | None, float | None] | None = None
+    steps_per_s: float | None = None
     source: str = "as profiled"
     profiled_tokens_per_s: float | None = None
     dilation: float | None = None
@@ -45,13 +55,17 @@ class Rate:
 
 @dataclass(frozen=True)
 class Headline:
-    """Medians over complete decode steps. Withheld and unknown figures are None.
+    """Medians over complete steps of one population. Withheld and unknown figures are None.
 
-    count: decode steps found. complete: those with both windows complete that are counted.
+    kind: what the steps are. has_tokens: figures per token are figures per token; else a step
+    stands for a token in `per_token`, `host_time_ns` and `idle_by_cause_ns`. count: steps found of
+    the headline's phase. complete: those with both windows complete that are counted.
     steps: spread of each per-step metric. per_token: the same over tokens, as medians of per-step
     ratios. host_time_ns, idle_by_cause_ns: medians per token, by class and by cause.
     """
 
+    kind: str = DECODE
+    has_tokens: bool = True
     count: int = 0
     complete: int = 0
     tokens_per_step: float | None = None
@@ -93,12 +107,21 @@ class Headline:
         return None if idle is None else max(idle - (self.idle_by_cause_ns["graph_node"] or 0), 0.0)
 
 
+class HasHeadline(Protocol):
+    """What has been measured as far as its headline."""
+
+    @property
+    def headline(self) -> Headline:
+        """Medians over complete decode steps."""
+
+
 def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headline:
     """The headline of a device's steps; every figure that `quality` withholds is None."""
     if steps is None or not len(steps) or quality.withholds("steps"):
         empty = dict.fromkeys(STEP_METRICS, ABSENT)
         return Headline(
-            count=0 if steps is None else sum(p == "decode" for p in steps.phase),
+            kind=INFERENCE if steps is None else steps.kind.kind,
+            count=0 if steps is None else _count(steps),
             steps=empty,
             per_token=dict(empty),
             host_time_ns=dict.fromkeys(HOST_CLASSES),
@@ -111,15 +134,17 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
     clean = counted & ~steps.mixed
     closed = counted & ~last_open
     columns: dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], tuple[str, ...]]] = {
-        "period_ns": (steps.period_ns, counted, ()),
+        "period_ns": (steps.period_ns, counted, ("period",)),
         "busy_ns": (steps.busy_ns, clean, ("busy",)),
-        "idle_ns": (steps.idle_ns, clean, ("idle",)),
+        "idle_ns": (steps.idle_ns, clean, ("idle", "period")),
         "kernels": (steps.kernels, counted, ("kernels",)),
         "launches": (steps.launches, counted, ("launches",)),
-        "copies": (steps.copies, counted, ()),
+        "copies": (steps.copies, counted, ("copies",)),
         "memsets": (steps.memsets, counted, ()),
         "host_dispatch_ns": (steps.host_dispatch_ns, closed, ("host_dispatch", "host")),
     }
+    given = steps.tokens_source in GIVEN_SOURCES
+    has_tokens = steps.known_tokens.known and (steps.kind.kind == DECODE or given)
     per_step, per_token = {}, {}
     for name, (values, chosen, names) in columns.items():
         hidden = quality.withholds(*names)
@@ -130,12 +155,21 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
     hide_cause = quality.withholds("per_token", "causes", "idle")
     graphs, kernels = int(steps.graph_launches[counted].sum()), int(steps.kernels[counted].sum())
     inside = int(steps.kernels_in_graphs[counted].sum())
-    busy = per_step["busy_ns"].median
+    busy, period = per_step["busy_ns"].median, per_step["period_ns"].median
+    rate = None
+    if has_tokens and not quality.withholds("rate", "per_token", "period"):
+        # The inverse of the median time per token, so that rate and step time agree.
+        rate = 1e9 / (per_token["period_ns"].median or np.inf)
+        if steps.population.mixed:
+            rate = mixed_rate(steps.tokens[counted], steps.period_ns[counted])
+    found = _rate(rate, period, busy, manifest) if has_tokens else _stepped(period, busy, manifest)
     return Headline(
-        count=sum(phase == "decode" for phase in steps.phase),
+        kind=steps.kind.kind,
+        has_tokens=has_tokens,
+        count=_count(steps),
         complete=int(closed.sum()),
-        tokens_per_step=spread(steps.tokens[counted]).median,
-        tokens_source=steps.tokens_source,
+        tokens_per_step=spread(steps.tokens[counted]).median if has_tokens else None,
+        tokens_source=steps.tokens_source if steps.kind.kind == DECODE or given else "",
         steps=per_step,
         per_token=per_token,
         host_time_ns={
@@ -148,20 +182,38 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
         },
         kernels_per_graph_launch=inside / graphs if graphs else None,
         captured_share=inside / kernels if kernels else None,
-        rate=_rate(
-            None
-            if quality.withholds("rate", "per_token")
-            # The inverse of the median time per token, so that rate and step time agree.
-            else 1e9 / (per_token["period_ns"].median or np.inf),
-            per_step["period_ns"].median,
-            busy,
-            manifest,
+        rate=replace(
+            found,
+            tokens_per_s_range=None
+            if quality.withholds("period", "steps")
+            else _range(steps, counted, found.unprofiled_step_ns or period),
         ),
     )
 
 
+def _count(steps: Steps) -> int:
+    return sum(phase == steps.kind.kind for phase in steps.phase)
+
+
+def _range(
+    steps: Steps, counted: npt.NDArray[np.bool_], period: float | None
+) -> tuple[float | None, float | None] | None:
+    """Tokens per second at the fewest and the most tokens of a step, where these are all known."""
+    if steps.known_tokens.known or steps.kind.kind != DECODE or not period:
+        return None
+    low, high = (
+        spread(bound[counted]).median for bound in (steps.known_tokens.low, steps.known_tokens.high)
+    )
+    return (
+        float(low) * 1e9 / period if low else None,
+        float(high) * 1e9 / period if high else None,
+    )
+
+
 def _ratio(
-    values: npt.NDArray[np.int64], tokens: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]
+    values: npt.NDArray[np.int64],
+    tokens: npt.NDArray[np.number[Any]],
+    chosen: npt.NDArray[np.bool_],
 ) -> float | None:
     return spread(values[chosen] / tokens[chosen]).median
 
@@ -169,15 +221,35 @@ def _ratio(
 def _rate(
     profiled: float | None, period: float | None, busy: float | None, manifest: Manifest
 ) -> Rate:
+    found = _stepped(period, busy, manifest)
+    if manifest.step_ns is None:
+        return replace(found, tokens_per_s=profiled, profiled_tokens_per_s=profiled)
+    return replace(
+        found,
+        tokens_per_s=(manifest.tokens or 1) * 1e9 / manifest.step_ns,
+        profiled_tokens_per_s=profiled,
+    )
+
+
+def _stepped(period: float | None, busy: float | None, manifest: Manifest) -> Rate:
+    """The rate of steps, whatever they make."""
     step = manifest.step_ns
     if step is None:
-        return Rate(tokens_per_s=profiled, profiled_tokens_per_s=profiled)
+        return Rate(steps_per_s=1e9 / period if period else None)
     return Rate(
-        tokens_per_s=(manifest.tokens or 1) * 1e9 / step,
+        steps_per_s=1e9 / step,
         source="unprofiled",
-        profiled_tokens_per_s=profiled,
         dilation=period / step if period else None,
         unprofiled_step_ns=step,
         unprofiled_idle_ns=None if busy is None else int(step - busy),
         issue_ns=manifest.issue_ns,
     )
+
+
+def step_ns(analysis: HasHeadline) -> int | None:
+    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
+    head = analysis.headline
+    if head.rate.unprofiled_step_ns is not None:
+        return head.rate.unprofiled_step_ns
+    median = head.steps["period_ns"].median
+    return None if median is None else int(median)

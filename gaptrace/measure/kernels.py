@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gaptrace.knowledge.kernel_names import classify, is_split_k_reducer
+from gaptrace.knowledge.short_names import short_names
 from gaptrace.measure.attribution import Origin, origins
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gemm import Products, gemm_traffic
@@ -33,6 +34,7 @@ OP_CLASSES = ("gemm", "attention", "communication", "pointwise", "copy", "other"
 class KernelRow:
     """One GPU op name over the counted steps.
 
+    short: no two rows of a table have the same. op_class, sub_class: see `KernelKind`.
     per_token: how often per token. total_ns_per_token: summed durations per token. median_ns: of
     one execution. share: of the summed durations of all GPU ops. op, module: what launched it most
     often (empty for replays). bandwidth: bytes per second that a GEMM with recorded shapes reached
@@ -44,6 +46,7 @@ class KernelRow:
     name: str
     short: str
     op_class: str
+    sub_class: str
     backend: str
     per_token: float
     total_ns_per_token: float
@@ -107,7 +110,7 @@ def kernel_table(
     links = device.links
     counted = steps.counted
     inside = (steps.op_step >= 0) & counted[np.maximum(steps.op_step, 0)] if len(steps) else None
-    tokens = int(steps.tokens[counted].sum()) if len(steps) else 0
+    tokens = steps.tokens[counted].sum().item() if len(steps) else 0
     if inside is None or not inside.any() or tokens == 0:
         return KernelTable((), dict.fromkeys(OP_CLASSES, 0.0), 0.0, tokens)
     origin = origins(trace, links, threads)
@@ -134,6 +137,8 @@ def kernel_table(
         )
         for i in range(codes.size)
     ]
+    shorts = short_names((row.name for row in rows), {row.name: row.op for row in rows})
+    rows = [replace(row, short=shorts[row.name]) for row in rows]
     rows.sort(key=lambda row: (-row.total_ns_per_token, row.name))
     by_class = dict.fromkeys(OP_CLASSES, 0.0)
     for row in rows:
@@ -200,12 +205,13 @@ def _by_op(
     replay, none = len(trace.names), len(trace.names) + 1
     code = np.where(op >= 0, trace.name[op], np.where(links.replayed[index], replay, none))
     dur = (links.end - links.start)[index]
-    count = np.bincount(code, minlength=none + 1)
-    total = np.bincount(code, weights=dur, minlength=none + 1)
+    count = np.bincount(code, minlength=none + 1).tolist()
+    total = np.bincount(code, weights=dur, minlength=none + 1).tolist()
+    whole = max(int(dur.sum()), 1)
     names = (*trace.names, "graph replay", "no op")
     rows = [
-        LaunchingOp(names[c], count[c] / tokens, total[c] / tokens, total[c] / max(dur.sum(), 1))
-        for c in np.flatnonzero(count)
+        LaunchingOp(names[c], count[c] / tokens, total[c] / tokens, total[c] / whole)
+        for c in np.flatnonzero(count).tolist()
     ]
     return tuple(sorted(rows, key=lambda row: (-row.total_ns_per_token, row.name)))
 
@@ -231,6 +237,7 @@ def _row(
         name=name,
         short=kind.short,
         op_class="copy" if copies else kind.op_class,
+        sub_class="copy" if copies else kind.sub_class,
         backend=kind.backend,
         per_token=index.size / tokens,
         total_ns_per_token=int(own.sum()) / tokens,

@@ -71,7 +71,7 @@ def host_detail(
     usable = steps.counted.copy()
     if usable.sum() > 1:
         usable[steps.open_index] = False
-    tokens = int(steps.tokens[usable].sum()) if usable.any() else 0
+    tokens = steps.tokens[usable].sum().item() if usable.any() else 0
     ops: dict[str, list[float]] = {}
     python: dict[str, float] = {}
     modules: dict[str, float] = {}

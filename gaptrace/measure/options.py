@@ -10,12 +10,14 @@ class Options:
     """Choices for one analysis; every default means "find it in the trace".
 
     step: regular expression for the step marks. tokens_per_step: generated tokens per step.
+    accepted: draft tokens that the target model accepts per sequence and iteration, on average.
     device: the trace's own device id, for step figures. weight_bytes, kv_bytes: bytes one step
     must read. peak_bandwidth: bytes per second.
     """
 
     step: str | None = None
-    tokens_per_step: int | None = None
+    tokens_per_step: float | None = None
+    accepted: float | None = None
     device: str | None = None
     weight_bytes: int | None = None
     kv_bytes: int | None = None

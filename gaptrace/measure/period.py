@@ -1,17 +1,24 @@
-"""Steps of a trace without marks: one per period of a repeating kernel or replay sequence.
+"""What repeats in the launch sequence: whole tokens where they can be told, else whole periods.
 
-Decode repeats itself: the same launch calls in the same order, token after token. The period is
-found on the sequence of launch units (a plain launch is its kernel's name, a graph replay the
-sequence of names it replays). Layers repeat inside a step too, so the search starts from the
-units that occur least often: those of a whole step (embedding, sampling), not those of a layer.
+Decode repeats itself: the same ops in the same order, token after token, whatever kernels they
+choose. Layers repeat inside a token too. So a repetition is only taken for tokens when every one
+of its parts holds a whole token: the embedding look-up and the choice of the next token. Of
+repetitions that do, the finest is a token; of sequences without such signs the coarsest is taken,
+as the units that occur least often are those of a whole step.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections import Counter
+from dataclasses import dataclass
 
-from gaptrace.measure.links import Links
-from gaptrace.trace import Ints, Trace
+import numpy as np
+import numpy.typing as npt
+
+from gaptrace.measure.sequence import Sequence
+from gaptrace.trace import Ints
+
+Bools = npt.NDArray[np.bool_]
 
 # A sequence counts as repeating when this share of units equals the unit one period later.
 MATCH_SHARE = 0.95
@@ -19,30 +26,179 @@ MATCH_SHARE = 0.95
 COVERED_SHARE = 0.5
 MIN_PERIODS = 3
 MAX_PERIODS_TRIED = 64
+# Of the parts of a repetition at least this share is alike ...
+PLAIN_SHARE = 0.9
+# ... and two parts are alike when they have this share of their units in common.
+ALIKE_SHARE = 0.9
+# Tokens may be a lesser part of a recording: loading, warming up, prefill.
+TOKENS_COVERED = 0.2
+MAX_CLASSES = 64
 
 
-def period_starts(trace: Trace, links: Links) -> Ints:
-    """Start times in ns of the steps, empty where no sequence repeats at least three times.
+@dataclass(frozen=True, eq=False)
+class Repetition:
+    """Where the parts of a repetition begin: indices into the sequence, ascending.
 
-    A step begins at the launch call that, among the units seen once per period, comes after the
-    largest median idle time: between steps the device waits longest.
+    alike: for each part whether it is like most others; the last one, whose end is not known,
+    counts as alike. tokens: every part holds a whole token.
     """
-    calls, units = _units(trace, links)
-    found = _period(units)
-    if found is None:
-        return np.empty(0, np.int64)
-    period, first, count = found
+
+    first: Ints
+    alike: Bools
+    tokens: bool
+
+
+def tokens_of(seq: Sequence) -> Repetition | None:
+    """The tokens of a sequence, None where no repetition of whole tokens is plain."""
+    if len(seq) == 0:
+        return None
+    wanted = [
+        signs
+        for signs in (
+            (seq.head, seq.pick),
+            (seq.head, seq.weak_pick),
+            (seq.head, seq.copy),
+            (seq.pick, seq.copy),
+        )
+        if all(sign.any() for sign in signs)
+    ]
+    instances = seq.instances
+    everything = np.arange(len(seq))
+    for signs in wanted:
+        for places, codes in ((instances, seq.op_name), (everything, seq.kernels)):
+            found = _finest(seq, places, codes[places], signs)
+            if found is not None:
+                return found
+    return None
+
+
+def periods_of(seq: Sequence) -> Repetition | None:
+    """The coarsest repetition of a sequence, whatever it may be; None where there is none."""
+    instances = seq.instances
+    for places, codes in (
+        (np.arange(len(seq)), seq.kernels),
+        (instances, seq.op_name[instances]),
+    ):
+        found = _period(codes)
+        if found is not None:
+            first = places[_first_of_period(seq, places, codes, *found)]
+            return Repetition(first, np.ones(first.size, np.bool_), tokens=False)
+    return None
+
+
+# Tokens --------------------------------------------------------------------------------------
+
+
+def _finest(
+    seq: Sequence, places: Ints, codes: Ints, signs: tuple[Bools, ...]
+) -> Repetition | None:
+    """The repetition with most parts of which each holds all signs."""
+    _, code, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    hashed = _Hashes(code)
+    # How often each sign was seen before each place.
+    seen = [np.concatenate(([0], np.cumsum(sign)))[places] for sign in signs]
+    before = _pauses(seq, places)
+    most = min(int(sign.sum()) for sign in signs)
+    best: tuple[int, float, Ints, Bools] | None = None
+    by_count = np.argsort(code, kind="stable")
+    ends = np.cumsum(counts)
+    for index in np.argsort(-counts, kind="stable").tolist():
+        count = int(counts[index])
+        if count > most:
+            continue
+        if count < 2 or (best is not None and count < best[0]):
+            break
+        at = by_count[ends[index] - count : ends[index]]
+        if (at[-1] - at[0]) < TOKENS_COVERED * places.size * (count - 1) / count:
+            continue
+        whole = np.logical_and.reduce([np.diff(total[at]) > 0 for total in seen])
+        if whole.mean() < PLAIN_SHARE:
+            continue
+        alike = _alike(code, hashed, at)
+        # The first part may be a prefill, which need not be like the others.
+        if alike.sum() < max(1, PLAIN_SHARE * (alike.size - 1)):
+            continue
+        pause = float(np.median(before[at[1:]]))
+        if best is None or pause > best[1]:
+            best = (count, pause, at, alike & whole)
+    if best is None:
+        return None
+    _, _, at, alike = best
+    tail = all(int(sign.sum()) > int(n[at[-1]]) for sign, n in zip(signs, seen, strict=True))
+    return Repetition(places[at], np.append(alike, tail), tokens=True)
+
+
+def _pauses(seq: Sequence, places: Ints) -> Ints:
+    """How long before each place no launch call began or ran."""
+    before = np.zeros(places.size, np.int64)
+    inner = np.maximum(places - 1, 0)
+    before[1:] = (seq.start[places] - seq.end[inner])[1:]
+    return before
+
+
+class _Hashes:
+    """Equality of stretches of a sequence, whatever their place."""
+
+    def __init__(self, code: Ints) -> None:
+        base = np.uint64(0x9E3779B97F4A7C15 | 1)
+        inverse = np.uint64(pow(int(base), -1, 1 << 64))
+        with np.errstate(over="ignore"):
+            power = np.concatenate(([np.uint64(1)], np.full(code.size, base))).astype(np.uint64)
+            self._power = np.multiply.accumulate(power)
+            back = np.concatenate(([np.uint64(1)], np.full(code.size, inverse))).astype(np.uint64)
+            self._inverse = np.multiply.accumulate(back)
+            # Codes are mixed first, so that small codes do not cancel each other.
+            mixed = (code.astype(np.uint64) + np.uint64(1)) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed ^= mixed >> np.uint64(29)
+            self._sum = np.concatenate(
+                ([np.uint64(0)], np.add.accumulate(mixed * self._power[:-1]))
+            )
+
+    def of(self, start: Ints, stop: Ints) -> npt.NDArray[np.uint64]:
+        """One number for each stretch [start, stop); equal ones are the same sequence."""
+        with np.errstate(over="ignore"):
+            return np.asarray((self._sum[stop] - self._sum[start]) * self._inverse[start])
+
+
+def _alike(code: Ints, hashed: _Hashes, at: Ints) -> Bools:
+    """For each part between two places whether it is like the commonest one."""
+    classes, which, counts = np.unique(
+        hashed.of(at[:-1], at[1:]), return_inverse=True, return_counts=True
+    )
+    common = int(np.argmax(counts))
+    alike = np.zeros(classes.size, np.bool_)
+    alike[common] = True
+    if counts[common] < (at.size - 1) and classes.size <= MAX_CLASSES + at.size // 4:
+        model = _contents(code, at, int(np.flatnonzero(which == common)[0]))
+        for index in range(classes.size):
+            if not alike[index]:
+                other = _contents(code, at, int(np.flatnonzero(which == index)[0]))
+                shared = (model & other).total()
+                alike[index] = 2 * shared >= ALIKE_SHARE * (model.total() + other.total())
+    return np.asarray(alike[which])
+
+
+def _contents(code: Ints, at: Ints, part: int) -> Counter[int]:
+    return Counter(code[at[part] : at[part + 1]].tolist())
+
+
+# Periods -------------------------------------------------------------------------------------
+
+
+def _first_of_period(
+    seq: Sequence, places: Ints, codes: Ints, period: int, first: int, count: int
+) -> Ints:
+    """Where each period begins: at the unit, seen once per period, after the longest pause."""
     whole = slice(first, first + period * count)
-    inside = units[whole].reshape(count, period)
+    inside = codes[whole].reshape(count, period)
     steady = (inside == inside[count // 2]).all(axis=0)
-    start = trace.start[calls[whole]].reshape(count, period)
-    end = start + trace.dur[calls[whole]].reshape(count, period)
+    rows = places[whole]
+    start, end = seq.start[rows].reshape(count, period), seq.end[rows].reshape(count, period)
     before = np.full(period, np.iinfo(np.int64).min)
     before[1:] = np.median(start[:, 1:] - end[:, :-1], axis=0).astype(np.int64)
     before[0] = int(np.median(start[1:, 0] - end[:-1, -1]))
     column = int(np.argmax(np.where(steady, before, np.iinfo(np.int64).min)))
-    places = _extended(units, first + column, period)
-    return trace.start[calls[places]].astype(np.int64)
+    return _extended(codes, first + column, period)
 
 
 def _extended(units: Ints, place: int, period: int) -> Ints:
@@ -54,31 +210,6 @@ def _extended(units: Ints, place: int, period: int) -> Ints:
     begin = int(breaks[breaks < own].max(initial=-1)) + 1
     end = int(breaks[breaks > own].min(initial=places.size))
     return places[begin:end]
-
-
-def _units(trace: Trace, links: Links) -> tuple[Ints, Ints]:
-    """Launch calls in time order and a code for what each launches.
-
-    A device whose ops have no launch calls is read by its kernels instead.
-    """
-    known = links.launched
-    if not known.any():
-        order = np.lexsort((links.row, links.start))
-        return links.row[order], trace.name[links.row[order]].astype(np.int64)
-    order = np.lexsort((links.row[known], links.start[known], links.launch[known]))
-    launch = links.launch[known][order]
-    names = trace.name[links.row[known][order]].astype(np.int64)
-    calls, first, size = np.unique(launch, return_index=True, return_counts=True)
-    signatures: dict[bytes, int] = {}
-    units = np.empty(calls.size, np.int64)
-    single = size == 1
-    units[single] = names[first[single]]
-    base = int(names.max()) + 1
-    for index in np.flatnonzero(~single):
-        key = names[first[index] : first[index] + size[index]].tobytes()
-        units[index] = base + signatures.setdefault(key, len(signatures))
-    in_time = np.lexsort((calls, trace.start[calls]))
-    return calls[in_time], units[in_time]
 
 
 def _period(units: Ints) -> tuple[int, int, int] | None:

@@ -24,6 +24,7 @@ from gaptrace.measure.links import names_where
 from gaptrace.measure.marks import COMPILED_REGION
 from gaptrace.measure.stats import spread
 from gaptrace.measure.threads import STEP_MARK
+from gaptrace.results.analysis import Piecewise, SeamKind
 from gaptrace.trace import Cat, Ints
 
 if TYPE_CHECKING:
@@ -84,55 +85,6 @@ class Seams:
         return Seams(*(getattr(self, item.name)[keep] for item in fields(self)))
 
 
-@dataclass(frozen=True)
-class SeamKind:
-    """Seams with the same work in them. work: the ops that launch it, in order.
-
-    per_step: how many of them a step has. kernels: medians of one seam. idle_ns, busy_ns, host_ns:
-    medians of one seam, None where withheld. idle_per_step_ns: of all of them together, median of
-    the steps.
-    """
-
-    work: tuple[str, ...]
-    per_step: float
-    kernels: float
-    idle_ns: float | None
-    busy_ns: float | None
-    host_ns: float | None
-    idle_per_step_ns: float | None
-
-
-@dataclass(frozen=True)
-class Piecewise:
-    """The pieces of a captured step and its seams; medians over the steps it was read from.
-
-    steps: how many steps, `of`: which (`decode steps`, or what there was instead). replays: graph
-    replays per step. pieces: distinct graphs per step, None where the trace has no graph ids.
-    seams: per step; with_work: those in which something is launched. kernels, launches: inside
-    all seams of a step. idle_ns, busy_ns, host_ns: of all seams of a step together. share: seam
-    idle over the step's period. Figures the trace cannot tell are None.
-    """
-
-    steps: int
-    of: str
-    replays: float
-    pieces: float | None
-    seams: float
-    with_work: float
-    kernels: float
-    launches: float
-    idle_ns: float | None
-    busy_ns: float | None
-    host_ns: float | None
-    share: float | None
-    kinds: tuple[SeamKind, ...]
-
-    @property
-    def idle_per_seam_ns(self) -> float | None:
-        """Seam idle of a step over its seams."""
-        return None if self.idle_ns is None or not self.seams else self.idle_ns / self.seams
-
-
 def piecewise(analysis: Analysis) -> Piecewise | None:
     """The pieces and seams of an analysed recording.
 
@@ -158,19 +110,22 @@ def piecewise(analysis: Analysis) -> Piecewise | None:
     own = found.where(clean[found.step])
     idle = np.bincount(own.step, weights=own.idle_ns, minlength=len(steps))[clean]
     share = spread(idle / np.maximum(steps.period_ns[clean], 1)).median
+    idle_ns = _per_step(own.step, own.idle_ns, clean) if timed else None
+    number = _per_step(found.step, None, chosen)
     return Piecewise(
         steps=int(chosen.sum()),
         of=of,
         replays=replays,
         pieces=_pieces(analysis, device.links, steps, chosen),
-        seams=_per_step(found.step, None, chosen),
+        seams=number,
         with_work=with_work,
         kernels=_per_step(found.step, found.kernels, chosen),
         launches=_per_step(found.step, found.launches, chosen),
-        idle_ns=_per_step(own.step, own.idle_ns, clean) if timed else None,
+        idle_ns=idle_ns,
         busy_ns=_per_step(own.step, own.busy_ns, clean) if timed else None,
         host_ns=_per_step(found.step, found.host_ns, chosen) if host else None,
         share=share if timed else None,
+        idle_per_seam_ns=None if idle_ns is None or not number else idle_ns / number,
         kinds=_kinds(
             analysis, own if timed else found, clean if timed else chosen, timed=timed, host=host
         ),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from gaptrace.measure.stats import spread
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.manifest import PowerLimits
 
 
 @dataclass(frozen=True)
@@ -35,34 +35,28 @@ class Power:
 
 def power_of(manifest: Manifest) -> Power | None:
     """The power figures of a run, None where none were recorded."""
-    samples = manifest.get("power", "samples")
-    if not isinstance(samples, list):
+    power = manifest.power
+    if power.samples is None:
         return None
-    timed = [s for s in samples if isinstance(s, Mapping) and _is_timed(s)]
-    watts = _values(timed, "power_mw")
-    mean = manifest.number("power", "mean_power_w")
+    timed = [s for s in power.samples if s.phase is None or "timed" in s.phase]
+    watts = _known(sample.power_mw for sample in timed)
+    mean = power.mean_power_w
     if mean is None and watts:
         mean = sum(watts) / len(watts) / 1000
     if mean is None:
         return None
-    limit = manifest.number("power", "limits", "power_mw")
+    limits = power.limits or PowerLimits()
     step = manifest.step_ns
     return Power(
         mean_w=mean,
-        limit_w=limit / 1000 if limit else None,
-        sm_mhz=spread(_values(timed, "sm_mhz")).median,
-        sm_mhz_max=manifest.number("power", "limits", "sm_mhz_max"),
-        temperature_c=max(_values(timed, "temperature_c"), default=None),
+        limit_w=limits.power_mw / 1000 if limits.power_mw else None,
+        sm_mhz=spread(_known(sample.sm_mhz for sample in timed)).median,
+        sm_mhz_max=limits.sm_mhz_max,
+        temperature_c=max(_known(sample.temperature_c for sample in timed), default=None),
         joules_per_token=mean * step / 1e9 / (manifest.tokens or 1) if step else None,
         samples=len(timed),
     )
 
 
-def _is_timed(sample: Mapping[str, Any]) -> bool:
-    phase = sample.get("phase")
-    return phase is None or "timed" in str(phase)
-
-
-def _values(samples: list[Mapping[str, Any]], key: str) -> list[float]:
-    values = (sample.get(key) for sample in samples)
-    return [float(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [float(value) for value in values if value is not None]

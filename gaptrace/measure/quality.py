@@ -19,8 +19,20 @@ from gaptrace.knowledge import runtime_calls
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gaps import CAUSES, HOST_CAUSES
 from gaptrace.measure.hosttime import HOST_CLASSES
+from gaptrace.measure.kind import INFERENCE, TRAINING
+from gaptrace.measure.labels import CAPTURE, DECODE
 from gaptrace.measure.links import names_where, rank_codes, rows_named
 from gaptrace.measure.steps import Steps
+from gaptrace.measure.tokens import ASSUMED
+from gaptrace.measure.unread import (
+    listed,
+    maker,
+    unread,
+    unread_calls,
+    unread_work,
+    why_no_gpu_ops,
+)
+from gaptrace.measure.windows import BETWEEN_REQUESTS, NOT_RECORDED, PAUSE
 from gaptrace.reading.manifest import Manifest
 from gaptrace.trace import Cat, Trace
 
@@ -34,7 +46,6 @@ PROFILER_SHARE = 0.05
 ZERO_TIME_SHARE = 0.10
 IMPLAUSIBLE_SHARE, IMPLAUSIBLE_NS = 0.5, 1_000_000_000
 FAR_AWAY_NS = 600 * 1_000_000_000
-BACKWARD = re.compile(r"autograd::engine::evaluate_function|\w+Backward\d*$")
 # Repairs of the loader after which single figures can still be right.
 HARMLESS_REPAIRS = frozenset(
     {
@@ -46,8 +57,15 @@ HARMLESS_REPAIRS = frozenset(
         "bad_backslash",
         "log_lines",
         "text_after_end",
+        "written_twice",
+        "merged_processes",
+        "joined_recordings",
     }
 )
+# Marks by these rules are believed only as far as the launch sequence bears them out.
+CHECKED_RULES = frozenset({"ProfilerStep", "repeated annotations", "Python frames"})
+# Problems of the file after which no link, and so no step, can be trusted.
+UNLINKED = frozenset({"ids_collide", "two_writers"})
 
 
 @dataclass(frozen=True)
@@ -88,18 +106,14 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     manifest = Manifest(trace.run)
     reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
-        on_cpu = manifest.get("device", "type") == "cpu"
-        reasons.append(
-            Reason(
-                "no_gpu_ops",
-                "recorded on a CPU: of this recording only the unprofiled times count"
-                if on_cpu
-                else "no kernel, copy or memset was recorded: profile with ProfilerActivity.CUDA",
-                REFUSED,
-                withheld=STEP_FIGURES,
-            )
-        )
+        on_cpu = manifest.device.type == "cpu"
+        text, count = why_no_gpu_ops(trace)
+        if on_cpu:
+            text, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
+        reasons.append(Reason("no_gpu_ops", text, REFUSED, count, STEP_FIGURES))
     else:
+        if not any(problem.id in UNLINKED for problem in trace.problems):
+            reasons += _of_unread(trace)
         reasons += _of_times(trace, device)
         reasons += _of_links(trace, device, steps)
     if device is not None and steps is not None:
@@ -112,19 +126,13 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
 def _of_file(trace: Trace) -> Iterator[Reason]:
     for problem in trace.problems:
         level = NOTE if problem.id in HARMLESS_REPAIRS else LIMITED
-        yield Reason(problem.id, problem.text, level, problem.count)
+        hidden = (*STEP_FIGURES, "launches", "causes", "host", "host_dispatch")
+        withheld = hidden if problem.id in UNLINKED else ()
+        yield Reason(problem.id, problem.text, level, problem.count, withheld)
     if trace.py.rows.size:
         yield Reason(
             "python_stacks",
             "Python stacks were recorded, which slows the host further: idle is an upper bound",
-        )
-    ops = trace.names_of(Cat.CPU_OP)
-    backward = sum(BACKWARD.match(trace.names[int(code)]) is not None for code in ops)
-    if backward:
-        yield Reason(
-            "training",
-            "the steps run a backward pass: this is training, so read `tokens` as steps",
-            count=backward,
         )
     ranks = {lane.rank for lane in trace.lanes if lane.rank}
     if len(ranks) > 1:
@@ -135,11 +143,32 @@ def _of_file(trace: Trace) -> Iterator[Reason]:
         )
 
 
+def _of_unread(trace: Trace) -> Iterator[Reason]:
+    """Categories of another maker's fork that stand beside the GPU ops that were read."""
+    counts = unread(trace)
+    calls, work = unread_calls(counts), unread_work(counts)
+    if not counts:
+        return
+    hidden: tuple[str, ...] = ()
+    if calls:
+        hidden += ("launches", "causes", "host", "host_dispatch")
+    if work:
+        hidden += ("busy", "idle", "causes")
+    whose = maker(trace, counts) if hidden else None
+    yield Reason(
+        "unread_categories",
+        f"events of these categories were not read: {listed(counts)}"
+        + (f" (the work of {whose})" if whose else ""),
+        LIMITED if hidden else NOTE,
+        sum(counts.values()),
+        tuple(dict.fromkeys(hidden)),
+    )
+
+
 def _of_recorder(manifest: Manifest) -> Iterator[Reason]:
     """What `collect` noted while it recorded: drifting steps, what it switched off or skipped."""
-    notes = manifest.get("notes")
-    for note in notes if isinstance(notes, list) else ():
-        yield Reason("recorder", str(note))
+    for note in manifest.run.notes or ():
+        yield Reason("recorder", note)
 
 
 def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
@@ -206,7 +235,10 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
 
 def _stream_overlaps(trace: Trace, device: Device) -> int:
     index = np.searchsorted(trace.gpu.rows, device.links.row)
-    stream = trace.gpu.stream[index]
+    # One number for each stream of each device.
+    stream = np.unique(
+        np.stack((trace.gpu.stream[index], device.links.device)), axis=1, return_inverse=True
+    )[1]
     order = np.lexsort((device.links.start, stream))
     stream, start, end = stream[order], device.links.start[order], device.links.end[order]
     if start.size < 2:
@@ -301,55 +333,26 @@ def _of_steps(steps: Steps) -> Iterator[Reason]:
             withheld=("per_token", "rate", "ceilings"),
         )
         return
-    others = Counter(phase for phase in steps.phase if phase != "decode")
+    yield from _of_kind(steps)
+    own = [i for i, phase in enumerate(steps.phase) if phase == steps.kind.kind]
+    others = Counter(phase for phase in steps.phase if phase != steps.kind.kind)
     if others:
         text = ", ".join(f"{count} {phase}" for phase, count in sorted(others.items()))
-        yield Reason(
-            "other_phases", f"left out of decode figures: {text}", count=sum(others.values())
-        )
-    decode = [i for i, phase in enumerate(steps.phase) if phase == "decode"]
-    if not decode:
+        whose = "decode figures" if steps.kind.kind == DECODE else "the figures"
+        yield Reason("other_phases", f"left out of {whose}: {text}", count=sum(others.values()))
+    if not own:
+        there = ", ".join(f"{count} {phase}" for phase, count in sorted(others.items()))
+        captures = "; a graph capture pass decodes nothing" if CAPTURE in others else ""
         yield Reason(
             "no_decode_steps",
-            "every step is prefill, mixed, draft or idle: there is nothing to say about decode",
+            f"no step decodes: the steps are {there}{captures}",
             LIMITED,
             withheld=STEP_FIGURES,
         )
         return
-    why = Counter(steps.excluded)
-    if why["no GPU ops"]:
-        yield Reason(
-            "steps_without_gpu_ops",
-            "steps launched no GPU op that was recorded; their time falls into the step before",
-            LIMITED,
-            why["no GPU ops"],
-            STEP_FIGURES if why["no GPU ops"] > 0.5 * len(decode) else (),
-        )
-    if why["profiler overhead"]:
-        yield Reason("first_step", "the profiler was starting up in the first step: left out")
-    compiling = int(sum(bool(steps.compiles[i]) for i in decode))
-    if compiling:
-        most = compiling > 0.5 * len(decode)
-        yield Reason(
-            "recompiling" if most else "compile_in_steps",
-            "recompiling every step: most steps contain compile work, so none is steady state"
-            if most
-            else "steps with compile work are not steady state: left out",
-            LIMITED if most else NOTE,
-            compiling,
-        )
-    mixed = int((steps.mixed & steps.counted).sum())
-    if mixed:
-        all_mixed = mixed == int(steps.counted.sum())
-        yield Reason(
-            "interleaved_steps",
-            "over 1 % of the busy time in these steps' windows belongs to other steps: their "
-            "busy and idle time is withheld",
-            LIMITED,
-            mixed,
-            ("busy", "idle", "causes") if all_mixed else (),
-        )
-    complete = sum(1 for i in decode if not steps.excluded[i] and i < steps.open_index)
+    yield from _of_marks(steps)
+    yield from _of_exclusions(steps, own)
+    complete = sum(1 for i in own if not steps.excluded[i] and i < steps.open_index)
     if complete == 0:
         yield Reason(
             "open_step",
@@ -370,10 +373,150 @@ def _of_steps(steps: Steps) -> Iterator[Reason]:
             LIMITED,
             withheld=("host_dispatch",),
         )
-    if steps.tokens_source == "assumed 1":
+    yield from _of_tokens(steps)
+
+
+def _of_kind(steps: Steps) -> Iterator[Reason]:
+    """What the steps are, where that is not decode."""
+    if steps.kind.kind == TRAINING:
+        yield Reason("training", f"this is training ({steps.kind.why}): figures are per step")
+    elif steps.kind.kind == INFERENCE and INFERENCE in steps.phase:
+        yield Reason(
+            "inference",
+            f"the steps are not called decode: {steps.kind.why}; figures are per step "
+            "(--tokens-per-step, where a step does make tokens)",
+        )
+
+
+def _of_marks(steps: Steps) -> Iterator[Reason]:
+    """What the launch sequence says about the marks, where it is not what the marks say."""
+    check = steps.marks.check
+    if not check.agrees:
+        grave = steps.rule in CHECKED_RULES and steps.tokens_source == ASSUMED
+        yield Reason(
+            "marks_disagree",
+            f"{check.text}" + ("; name the marks with --step" if grave else ""),
+            LIMITED if grave else NOTE,
+            withheld=("per_token", "rate", "ceilings") if grave else (),
+        )
+    elif check.text.endswith("is a token") or ": " in check.text:
+        yield Reason("marks_checked", f"{check.text} ({steps.rule})")
+    if len(steps.shares) > 1:
+        names = ", ".join(share.device for share in steps.shares)
+        yield Reason(
+            "several_devices",
+            f"one process drives devices {names}: step figures are over all of them, busy is when "
+            "any is",
+            count=len(steps.shares),
+        )
+
+
+def _of_exclusions(steps: Steps, own: list[int]) -> Iterator[Reason]:
+    """Steps that are left out of medians, and why."""
+    why = Counter(steps.excluded)
+    if why["no GPU ops"]:
+        yield Reason(
+            "steps_without_gpu_ops",
+            "steps launched no GPU op that was recorded; their time falls into the step before",
+            LIMITED,
+            why["no GPU ops"],
+            STEP_FIGURES if why["no GPU ops"] > 0.5 * len(own) else (),
+        )
+    if why["profiler overhead"]:
+        yield Reason("first_step", "the profiler was starting up in the first step: left out")
+    if why["unlike the others"]:
+        yield Reason(
+            "odd_steps",
+            "steps whose ops are unlike those of the others are left out",
+            count=why["unlike the others"],
+        )
+    if why["drains a prefill"]:
+        yield Reason(
+            "drains_prefill",
+            "decode steps in whose window work of a prefill still ran are left out",
+            count=why["drains a prefill"],
+        )
+    yield from _of_windows(steps)
+    population = steps.population
+    if population.others:
+        sizes = ", ".join(f"{size}: {n}" for size, n in sorted(population.others.items()))
+        share = units.share(population.time_share, 1)
+        yield Reason(
+            "batch_sizes",
+            f"mixed batch: no batch size has enough steps, so all are taken together ({sizes})"
+            if population.mixed
+            else f"figures are of batch {population.batch}, which holds {share} of the time; steps "
+            f"of other batch sizes are left out ({sizes})",
+            count=sum(population.others.values()),
+        )
+    compiling = int(sum(bool(steps.compiles[i]) for i in own))
+    if compiling:
+        most = compiling > 0.5 * len(own)
+        yield Reason(
+            "recompiling" if most else "compile_in_steps",
+            "recompiling every step: most steps contain compile work, so none is steady state"
+            if most
+            else "steps with compile work are not steady state: left out",
+            LIMITED if most else NOTE,
+            compiling,
+        )
+    mixed = int((steps.mixed & steps.counted).sum())
+    if mixed:
+        all_mixed = mixed == int(steps.counted.sum())
+        yield Reason(
+            "interleaved_steps",
+            "over 1 % of the busy time in these steps' windows belongs to other steps: their "
+            "busy and idle time is withheld",
+            LIMITED,
+            mixed,
+            ("busy", "idle", "causes") if all_mixed else (),
+        )
+
+
+def _of_windows(steps: Steps) -> Iterator[Reason]:
+    """Steps after which nothing was due, or nothing was recorded."""
+    why = Counter(steps.closed)
+    if why[NOT_RECORDED]:
+        yield Reason(
+            "not_recorded",
+            "the marks' numbers jump: the recording was joined from several cycles, and what lies "
+            "between them belongs to no step",
+            count=why[NOT_RECORDED],
+        )
+    if why[BETWEEN_REQUESTS]:
+        yield Reason(
+            "between_requests",
+            "after these steps the device was empty until the next request came: that time "
+            "belongs to no step",
+            count=why[BETWEEN_REQUESTS],
+        )
+    if why[PAUSE]:
+        yield Reason(
+            "pauses",
+            "after these steps nothing ran for longer than a step takes: either nothing was due "
+            "(no request), or host code that was not traced held the next step up; their periods "
+            "are left out",
+            count=why[PAUSE],
+        )
+
+
+def _of_tokens(steps: Steps) -> Iterator[Reason]:
+    """How tokens of a step are known."""
+    if steps.kind.kind != DECODE:
+        return
+    if steps.tokens_source == ASSUMED:
         yield Reason(
             "tokens_assumed",
             "tokens per step are not recorded: one token is assumed (--tokens-per-step)",
+        )
+    if not steps.known_tokens.known:
+        yield Reason(
+            "tokens_bounded",
+            "under speculation a step gives at least one token per request, and how many drafts "
+            "were accepted is not recorded: the rate is a range (--accepted N or "
+            "--tokens-per-step N make it a number)",
+            LIMITED,
+            withheld=("per_token", "rate"),
         )
 
 

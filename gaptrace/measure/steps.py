@@ -18,11 +18,29 @@ from gaptrace import intervals as iv
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.hosttime import HOST_CLASSES, HostClock
+from gaptrace.measure.kind import Kind, kind_of
+from gaptrace.measure.labels import DECODE, MIXED, PREFILL
+from gaptrace.measure.links import Links
 from gaptrace.measure.marks import Marks
+from gaptrace.measure.populations import Population, population_of
+from gaptrace.measure.tokens import Tokens, tokens_of_steps
+from gaptrace.measure.windows import PAUSE, closed_early, own_ends
 from gaptrace.trace import Cat, Codes, Ints, Trace
 
 Bools = npt.NDArray[np.bool_]
 FOREIGN_LIMIT = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceShare:
+    """What one of several devices does in each step: counts, and busy ns in its GPU window."""
+
+    device: str
+    busy_ns: Ints
+    kernels: Ints
+    copies: Ints
+    memsets: Ints
+    launches: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +55,16 @@ class Steps:
     `HOST_CLASSES`, summing to the host window. compiles: some thread compiles in the host window.
     overhead: an `overhead` event overlaps it. excluded: why a step is left out of medians; empty
     for those that count. has_ops: the step launched a GPU op. op_step: for every GPU op of the
-    device, in file order, its step, -1 outside.
+    device, in file order, its step, -1 outside. kind: what the steps are. closed: why a step's
+    windows end with its own work, "" where the next step ends them. population: which of the steps
+    of the headline's phase the figures are of. shares: the same steps on each of several devices.
     """
 
     marks: Marks
-    phase: tuple[str, ...]
-    tokens: Ints
-    tokens_source: str
+    kind: Kind
+    known_tokens: Tokens
+    population: Population
+    closed: tuple[str, ...]
     host_start: Ints
     host_end: Ints
     gpu_start: Ints
@@ -65,6 +86,7 @@ class Steps:
     excluded: tuple[str, ...]
     has_ops: Bools
     op_step: Ints
+    shares: tuple[DeviceShare, ...] = ()
 
     def __len__(self) -> int:
         return int(self.host_start.size)
@@ -73,6 +95,26 @@ class Steps:
     def rule(self) -> str:
         """Which rule found the steps."""
         return self.marks.rule
+
+    @property
+    def phase(self) -> tuple[str, ...]:
+        """The phase of each step; that of steps that are not decode is their kind."""
+        return self.kind.phase
+
+    @property
+    def tokens(self) -> npt.NDArray[np.float64] | Ints:
+        """Tokens of each step, 1 where they are not known."""
+        return self.known_tokens.tokens
+
+    @property
+    def tokens_source(self) -> str:
+        """Where the tokens of a step are known from."""
+        return self.known_tokens.source
+
+    @property
+    def batch(self) -> Ints:
+        """Sequences in each step, -1 where unknown."""
+        return self.known_tokens.batch
 
     @property
     def period_ns(self) -> Ints:
@@ -118,10 +160,15 @@ def measure_steps(
     marks: Marks,
     clock: HostClock,
     *,
-    tokens_per_step: int | None = None,
+    members: tuple[Device, ...] = (),
+    tokens_per_step: float | None = None,
     manifest_tokens: int | None = None,
+    accepted: float | None = None,
 ) -> Steps:
-    """Windows, counts, times and exclusions of every marked step on one device."""
+    """Windows, counts, times and exclusions of every marked step on one device.
+
+    `members`: the devices that `device` stands for, where it stands for several.
+    """
     links = device.links
     count = len(marks)
     known = links.launched
@@ -135,23 +182,41 @@ def measure_steps(
     gpu_start, gpu_end, has_ops = _gpu_windows(links.start, links.end, op_step, count)
     orphan = np.flatnonzero(~known)
     op_step[orphan] = _window_of(gpu_start, gpu_end, links.start[orphan])
-
-    kernel = links.cat == Cat.KERNEL
     calls, first = np.unique(links.launch[known], return_index=True)
     call_step = op_step[known][first]
+
+    busy = iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start)
+    kind = kind_of(trace, links, marks, (host_start, host_end), op_step, busy)
+    first_call, last_call = _extent(
+        trace.start[calls], trace.start[calls] + trace.dur[calls], call_step, count
+    )
+    last_op = _extent(links.start[known], links.end[known], op_step[known], count)[1]
+    closed = closed_early(trace, marks, kind.phase, device.busy, first_call, last_op)
+    ends = np.array([bool(reason) and reason != PAUSE for reason in closed], np.bool_)
+    host_end, gpu_end = own_ends(host_end, gpu_end, marks.end, last_call, last_op, ends)
+    # Orphans after a window that has been closed belong to no step.
+    op_step[orphan] = _window_of(gpu_start, gpu_end, links.start[orphan])
+
+    kernel = links.cat == Cat.KERNEL
     call_graph = links.replayed[known][first]
     lane = _launching_lane(trace.lane[calls], trace.start[calls], call_step, count)
     busy = iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start)
-    tokens, source = _tokens(marks, tokens_per_step, manifest_tokens)
-    phase = _phases(marks)
+    foreign = _foreign(links.start, links.end, op_step, gpu_start, gpu_end)
+    tokens = tokens_of_steps(marks, kind, tokens_per_step, manifest_tokens, accepted)
     host_ns = clock.split(lane, host_start, host_end)
     compiles = _overlaps(clock.compiling, host_start, host_end)
     overhead = _overlaps(clock.overhead, host_start, host_end)
+    draining = _draining(kind.phase, foreign, busy)
+    excluded = _exclusions(kind, marks.odd, has_ops, closed, draining, compiles, overhead)
+    population = population_of(
+        kind.phase, tokens, excluded, gpu_end - gpu_start, _last_index(has_ops)
+    )
     return Steps(
         marks=marks,
-        phase=phase,
-        tokens=tokens,
-        tokens_source=source,
+        kind=kind,
+        known_tokens=tokens,
+        population=population,
+        closed=closed,
         host_start=host_start,
         host_end=host_end,
         gpu_start=gpu_start,
@@ -159,7 +224,7 @@ def measure_steps(
         lane=lane,
         busy_ns=busy,
         cause_ns=_causes(device, gpu_start, gpu_end),
-        foreign_ns=_foreign(links.start, links.end, op_step, gpu_start, gpu_end),
+        foreign_ns=foreign,
         kernels=_count(op_step[kernel], count),
         copies=_count(op_step[links.cat == Cat.MEMCPY], count),
         memsets=_count(op_step[links.cat == Cat.MEMSET], count),
@@ -170,10 +235,55 @@ def measure_steps(
         host_ns=host_ns,
         compiles=compiles,
         overhead=overhead,
-        excluded=_exclusions(phase, has_ops, compiles, overhead),
+        excluded=population.excluded,
         has_ops=has_ops,
         op_step=op_step,
+        shares=tuple(_share(links, one, op_step, gpu_start, gpu_end) for one in members),
     )
+
+
+def _share(
+    links: Links, device: Device, op_step: Ints, gpu_start: Ints, gpu_end: Ints
+) -> DeviceShare:
+    own = links.device == device.code
+    step, count = op_step[own], gpu_start.size
+    cat, launch = links.cat[own], links.launch[own]
+    known = launch >= 0
+    _, first = np.unique(launch[known], return_index=True)
+    return DeviceShare(
+        device=device.device,
+        busy_ns=iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start),
+        kernels=_count(step[cat == Cat.KERNEL], count),
+        copies=_count(step[cat == Cat.MEMCPY], count),
+        memsets=_count(step[cat == Cat.MEMSET], count),
+        launches=_count(step[known][first], count),
+    )
+
+
+def _extent(start: Ints, end: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:
+    """Earliest start and latest end in each step, -1 where it has none."""
+    inside = step >= 0
+    first = np.full(count, np.iinfo(np.int64).max)
+    last = np.full(count, -1, np.int64)
+    np.minimum.at(first, step[inside], start[inside])
+    np.maximum.at(last, step[inside], end[inside])
+    return np.where(last >= 0, first, -1), last
+
+
+def _last_index(has_ops: Bools) -> int:
+    return int(max(np.flatnonzero(has_ops), default=-1))
+
+
+def _draining(phase: tuple[str, ...], foreign_ns: Ints, busy_ns: Ints) -> Bools:
+    """Decode steps whose GPU window still runs work of a prefill before them."""
+    after = np.array(
+        [
+            own == DECODE and index > 0 and phase[index - 1] in (PREFILL, MIXED)
+            for index, own in enumerate(phase)
+        ],
+        np.bool_,
+    )
+    return np.asarray(after & (foreign_ns > FOREIGN_LIMIT * np.maximum(busy_ns, 1)))
 
 
 def _host_windows(trace: Trace, marks: Marks, calls: Ints) -> tuple[Ints, Ints]:
@@ -277,42 +387,31 @@ def _count(step: Ints, count: int) -> Ints:
     return np.bincount(step[step >= 0], minlength=count).astype(np.int64)
 
 
-def _phases(marks: Marks) -> tuple[str, ...]:
-    return tuple(label.phase or "decode" for label in marks.label)
-
-
-def _tokens(marks: Marks, option: int | None, manifest: int | None) -> tuple[Ints, str]:
-    count = len(marks)
-    if option is not None:
-        return np.full(count, option, np.int64), "--tokens-per-step"
-    if manifest is not None:
-        return np.full(count, manifest, np.int64), "run manifest"
-    decode = [label for label in marks.label if (label.phase or "decode") == "decode"]
-    if any(label.tokens for label in decode):
-        return np.array([label.tokens or 1 for label in marks.label], np.int64), "label"
-    return np.ones(count, np.int64), "assumed 1"
-
-
 def _overlaps(covered: iv.Intervals, start: Ints, end: Ints) -> Bools:
     return iv.overlap_with(covered, start, end) > 0
 
 
 def _exclusions(
-    phase: tuple[str, ...], has_ops: Bools, compiles: Bools, overhead: Bools
+    kind: Kind,
+    odd: tuple[int, ...],
+    has_ops: Bools,
+    closed: tuple[str, ...],
+    draining: Bools,
+    compiles: Bools,
+    overhead: Bools,
 ) -> tuple[str, ...]:
-    """Why each step is left out of medians: phase, open, empty, compile work, profiler start."""
-    count = len(phase)
-    reason = ["" for _ in range(count)]
-    for index in range(count):
-        if phase[index] != "decode":
-            reason[index] = phase[index]
-        elif not has_ops[index]:
-            reason[index] = "no GPU ops"
+    """Why each step is left out of medians: phase, no own end, empty, compile work, profiler."""
+    count = len(kind.phase)
+    reason = [_own_reason(kind, index, has_ops, closed, draining) for index in range(count)]
+    for index in odd:
+        reason[index] = reason[index] or "unlike the others"
     # The last step with GPU ops is open; steps after it, if any, launched nothing.
-    last = max(np.flatnonzero(has_ops), default=-1)
+    last = _last_index(has_ops)
     complete = [i for i in range(count) if not reason[i] and i < last]
     if not complete:
         # With no complete step the open one is shown, labelled so.
+        if last >= 0 and reason[last] in closed[last : last + 1]:
+            reason[last] = ""
         return tuple(reason)
     if not reason[last]:
         reason[last] = "open"
@@ -325,3 +424,15 @@ def _exclusions(
     if counted and counted[0] == 0 and overhead[0] and len(counted) > 2:
         reason[0] = "profiler overhead"
     return tuple(reason)
+
+
+def _own_reason(
+    kind: Kind, index: int, has_ops: Bools, closed: tuple[str, ...], draining: Bools
+) -> str:
+    if kind.phase[index] != kind.kind:
+        return kind.phase[index]
+    if not has_ops[index]:
+        return "no GPU ops"
+    if draining[index]:
+        return "drains a prefill"
+    return closed[index]

@@ -5,6 +5,5 @@ found, and how often it was right: README.md in this folder.
 """
 
 from gaptrace.predict.predict import PredictOptions, predict, predict_run
-from gaptrace.predict.result import Prediction
 
-__all__ = ["PredictOptions", "Prediction", "predict", "predict_run"]
+__all__ = ["PredictOptions", "predict", "predict_run"]

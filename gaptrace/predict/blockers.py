@@ -7,16 +7,16 @@ block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gaptrace import intervals as iv
 from gaptrace import units
-from gaptrace.findings.rule import Bools
-from gaptrace.findings.view import Calls, View
-from gaptrace.findings.waits import (
+from gaptrace.measure.attribution import enclosing
+from gaptrace.measure.view import Bools, Calls, View
+from gaptrace.measure.waits import (
     COPY,
     EXPLICIT,
     SCALAR,
@@ -25,9 +25,9 @@ from gaptrace.findings.waits import (
     pageable_ops,
     wait_kinds,
 )
-from gaptrace.measure.attribution import enclosing
 from gaptrace.predict.places import places
-from gaptrace.predict.result import Blocker, Place
+from gaptrace.results.manifest import Input
+from gaptrace.results.prediction import Blocker, BlockerPlace
 from gaptrace.trace import Ints
 
 HEAVY = ("gemm", "attention")
@@ -246,47 +246,41 @@ def recorded_blockers(view: View) -> list[Blocker]:
 
     Also why a captured mode of this run failed, when its manifest is asked.
     """
-    seen = view.analysis.manifest.get("steadiness")
-    if not isinstance(seen, Mapping):
-        return []
+    seen = view.analysis.manifest.steadiness
     found = []
-    inputs = seen.get("inputs")
-    by_name = {
-        str(item.get("name")): item
-        for item in (inputs if isinstance(inputs, list) else [])
-        if isinstance(item, Mapping)
-    }
-    for key, name, title, change in (
+    by_name = {item.name: item for item in seen.inputs or ()}
+    for names, blocks, name, title, change in (
         (
-            "moved",
+            seen.moved or (),
+            False,
             "moving_inputs",
             "inputs whose address moves between steps",
             "copy them into static buffers (static.copy_(x)) and keep caches at one address",
         ),
         (
-            "grew",
+            seen.grew or (),
+            True,
             "growing_inputs",
             "inputs that grow between steps",
             "allocate them at full length once (a static cache) and mask what is not there yet",
         ),
     ):
-        names = seen.get(key)
-        if isinstance(names, list) and names:
+        if names:
             found.append(
                 Blocker(
                     id=name,
                     title=title,
-                    blocks=key == "grew" or not _all_direct(names, by_name),
+                    blocks=blocks or not _all_direct(names, by_name),
                     seam=False,
                     per_token=float(len(names)),
                     ns_per_token=0.0,
-                    text=f"seen by the collector: {', '.join(map(str, names[:8]))}",
+                    text=f"seen by the collector: {', '.join(names[:8])}",
                     change=change,
-                    places=tuple(_input_place(by_name.get(str(n)), str(n)) for n in names[:5]),
+                    places=tuple(_input_place(by_name.get(n, Input()), n) for n in names[:5]),
                 )
             )
-    sequence = seen.get("launch_sequence")
-    if isinstance(sequence, Mapping) and sequence.get("equal") is False:
+    sequence = seen.launch_sequence
+    if sequence is not None and sequence.equal is False:
         found.append(
             Blocker(
                 id="launch_sequence",
@@ -295,24 +289,23 @@ def recorded_blockers(view: View) -> list[Blocker]:
                 seam=False,
                 per_token=0.0,
                 ns_per_token=0.0,
-                text=f"seen by the collector: {sequence.get('first_difference')}",
+                text=f"seen by the collector: {sequence.first_difference}",
                 change="keep shapes and branches fixed from step to step",
             )
         )
     return found
 
 
-def _all_direct(names: list[object], by_name: Mapping[str, Mapping[str, object]]) -> bool:
+def _all_direct(names: Sequence[str], by_name: Mapping[str, Input]) -> bool:
     """Arguments of the call are copied into static buffers by whoever captures: they may move."""
-    kinds = [by_name.get(str(name), {}).get("kind") for name in names]
-    return all(kind == "direct" for kind in kinds)
+    return all(by_name.get(name, Input()).kind == "direct" for name in names)
 
 
-def _input_place(item: Mapping[str, object] | None, name: str) -> Place:
-    item = item or {}
+def _input_place(item: Input, name: str) -> BlockerPlace:
     what = name
-    if item.get("shape_first") != item.get("shape_last"):
-        what += f": {item.get('shape_first')} then {item.get('shape_last')}"
-    elif item.get("moves"):
-        what += f": moved {item.get('moves')} times"
-    return Place(None, None, None, "", "", what)
+    if item.shape_first != item.shape_last:
+        first, last = (list(shape or ()) for shape in (item.shape_first, item.shape_last))
+        what += f": {first} then {last}"
+    elif item.moves:
+        what += f": moved {item.moves} times"
+    return BlockerPlace(None, None, None, "", "", what)

@@ -6,7 +6,8 @@ from gaptrace import units
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.nodes import Nodes
-from gaptrace.predict.result import CapturedStep, PairCost
+from gaptrace.predict.steps import CapturedStep
+from gaptrace.results.prediction import PairCost
 
 # From this share of kernels inside replays on, the step counts as captured.
 CAPTURED = 0.5
@@ -40,7 +41,7 @@ def captured_step(
             return _done(nodes, model, f"already captured: {_outside(nodes)}; nothing left to win")
         note = f"already captured: {_outside(nodes)}; predicted is one replay of all of it"
     pairs = [
-        PairCost(f"{a} > {b}", count, count * model.gap(a, b))
+        PairCost(f"{a} > {b}", count, round(count * model.gap(a, b)))
         for (a, b), count in nodes.pairs.items()
     ]
     return CapturedStep(
@@ -71,8 +72,12 @@ def _now(analysis: Analysis) -> float | None:
 
 def _done(nodes: Nodes, model: GraphModel, note: str) -> CapturedStep:
     return CapturedStep(
-        already=True, step=None, busy_ns=float(nodes.busy_ns), gaps_ns=0.0, replay_ns=0.0,
-        memset_ns=0.0, nodes=len(nodes), kernels=nodes.kernels,
-        launches=nodes.replays + nodes.outside, pairs=(),
-        source=model.source, note=note,
-    )  # fmt: skip
+        already=True,
+        step=None,
+        busy_ns=float(nodes.busy_ns),
+        nodes=len(nodes),
+        kernels=nodes.kernels,
+        launches=nodes.replays + nodes.outside,
+        source=model.source,
+        note=note,
+    )

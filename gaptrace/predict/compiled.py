@@ -16,7 +16,8 @@ from gaptrace.measure import fusion_model as fm
 from gaptrace.measure.fusion_model import CompiledBusy, Estimate
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.nodes import kind_of, pairs_of
-from gaptrace.predict.result import CompiledStep, Doubt, Loss, Variant
+from gaptrace.predict.steps import CompiledStep, ns_of, range_of
+from gaptrace.results.prediction import Doubt, Loss, Variant, VariantRanges
 
 # Host time per launch, compiled over eager, was 0.67 to 1.79 on seven warm recordings. What a call
 # of compiled code costs once (guards, wrappers) is not in an eager trace, and one machine's host
@@ -216,20 +217,21 @@ def _variant(
     doubts = [d for d in answer["doubts"] if d["id"] != settled.get(str(item["name"]))]
     busy = busy_of(item["kernels"], item["counts"], doubts)
     captured = captured_of(item["kernels"], busy, model, _graphs(answer))
-    known = not busy.unmeasured
+    found, replayed = (None, None) if busy.unmeasured else (busy.busy, captured)
+    both = not busy.unmeasured and not base.unmeasured
     text = str(item.get("text") or "")
     if str(item["name"]).startswith(("batch=", "weight-dtype=")):
         text += "; library calls keep their recorded durations, so only generated kernels change"
     return Variant(
         name=str(item["name"]),
         text=text,
-        error="",
         kernels=int(item["counts"]["total"]),
         generated=int(item["counts"]["generated"]),
-        busy=busy.busy if known else None,
-        captured=captured if known else None,
-        gain_ns=base.busy.ns - busy.busy.ns if known and not base.unmeasured else None,
-        captured_gain_ns=base_captured.ns - captured.ns if known and not base.unmeasured else None,
+        busy_ns=ns_of(found),
+        captured_step_ns=ns_of(replayed),
+        range=VariantRanges(range_of(found), range_of(replayed)),
+        gain_ns=round(base.busy.ns - busy.busy.ns) if both else None,
+        captured_gain_ns=round(base_captured.ns - captured.ns) if both else None,
     )
 
 

@@ -32,7 +32,7 @@ UNKNOWN_NODE, UNKNOWN_REPLAY = (100.0, 1_500.0), (2_000.0, 60_000.0)
 
 # A step in pieces less the same in one graph, over its 16 seams of four kernels each: the least and
 # the most of a 1 B decoder's points on an H200 (sample_traces/README.md).
-SEAM_PRICE_NS = (12_500.0, 21_800.0)
+SEAM_PRICE_NS = (12_500, 21_800)
 
 
 @dataclass(frozen=True)

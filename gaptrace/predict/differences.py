@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaptrace.findings.view import View
 from gaptrace.measure.links import names_where
+from gaptrace.measure.view import View
 from gaptrace.predict.places import places
-from gaptrace.predict.result import Blocker, Place
+from gaptrace.results.prediction import Blocker, BlockerPlace
 from gaptrace.trace import Ints
 
 EXAMPLES = 4
@@ -51,7 +51,7 @@ def _sequences(view: View, steps: Ints) -> list[Blocker]:
     rows = links.row[order]
     first = names[owner == steps[0]]
     differing = []
-    place: list[Place] = []
+    place: list[BlockerPlace] = []
     for step in steps[1:]:
         own = names[owner == step]
         if np.array_equal(own, first):
@@ -65,7 +65,7 @@ def _sequences(view: View, steps: Ints) -> list[Blocker]:
             after = trace.names[int(own[at])] if at < own.size else "nothing"
             row = int(rows[owner == step][min(at, own.size - 1)])
             place.append(
-                Place(
+                BlockerPlace(
                     step=int(step),
                     start_ns=int(trace.start[row]),
                     dur_ns=int(trace.dur[row]),

@@ -10,20 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 from gaptrace import units
-from gaptrace.findings.view import View
 from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.fusion_model import Estimate
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
-from gaptrace.predict.constants import GraphModel
+from gaptrace.measure.view import View
+from gaptrace.predict.constants import SEAM_PRICE_NS, GraphModel
 from gaptrace.predict.nodes import Nodes
-from gaptrace.predict.result import MeasuredPieces, Pieces
 from gaptrace.predict.square import is_compiled
-from gaptrace.runs.run import step_ns
+from gaptrace.predict.steps import range_of
+from gaptrace.results.prediction import MeasuredPieces, PredictedPieces
 from gaptrace.trace import Cat, Ints
 
 
-def at_attention(view: View, nodes: Nodes, model: GraphModel) -> Pieces | None:
+def at_attention(view: View, nodes: Nodes, model: GraphModel) -> PredictedPieces | None:
     """Seams at every attention op, the usual choice of serving engines; None without attention."""
     links = view.device.links
     chosen = nodes.index[[kind == "attention" for kind in nodes.kinds]]
@@ -31,7 +32,7 @@ def at_attention(view: View, nodes: Nodes, model: GraphModel) -> Pieces | None:
     return _pieces(view, nodes, model, links.launch[chosen], "attention")
 
 
-def at_ops(view: View, nodes: Nodes, model: GraphModel, rows: Ints) -> Pieces | None:
+def at_ops(view: View, nodes: Nodes, model: GraphModel, rows: Ints) -> PredictedPieces | None:
     """Seams at the ops around the given host events; None where none is in the typical step."""
     steps = view.steps
     begin, end = steps.host_start[nodes.step], steps.host_end[nodes.step]
@@ -39,7 +40,9 @@ def at_ops(view: View, nodes: Nodes, model: GraphModel, rows: Ints) -> Pieces | 
     return _pieces(view, nodes, model, rows, "")
 
 
-def _pieces(view: View, nodes: Nodes, model: GraphModel, rows: Ints, named: str) -> Pieces | None:
+def _pieces(
+    view: View, nodes: Nodes, model: GraphModel, rows: Ints, named: str
+) -> PredictedPieces | None:
     trace, links = view.trace, view.device.links
     ops = trace.rows_of(Cat.CPU_OP)
     ops = outermost_rows(trace, ops[names_where(trace, trace.name[ops], lambda n: "::" in n)])
@@ -73,7 +76,18 @@ def _pieces(view: View, nodes: Nodes, model: GraphModel, rows: Ints, named: str)
         f"{units.time(host)} for the ops between them and {units.time(pieces * model.replay_ns)} "
         f"to launch the pieces"
     )
-    return Pieces(where, seams, pieces, step, ns - whole.ns, text)
+    low, high = SEAM_PRICE_NS
+    return PredictedPieces(
+        seams_at=where,
+        seams=seams,
+        pieces=pieces,
+        predicted_step_ns=round(step.ns),
+        range_ns=range_of(step),
+        cost_ns=round(ns - whole.ns),
+        text=text,
+        price_each_ns=SEAM_PRICE_NS,
+        price_ns=(seams * low, seams * high),
+    )
 
 
 def measured_pieces(analysis: Analysis | None, whole: Analysis | None) -> MeasuredPieces | None:
@@ -82,11 +96,13 @@ def measured_pieces(analysis: Analysis | None, whole: Analysis | None) -> Measur
     time = None if analysis is None else step_ns(analysis)
     if analysis is None or parts is None or time is None:
         return None
+    against = None if whole is None else step_ns(whole)
     return MeasuredPieces(
         compiled=is_compiled(analysis),
         pieces=parts.replays,
         seams=parts.seams,
         step_ns=float(time),
         source=analysis.headline.rate.source,
-        whole_ns=None if whole is None else step_ns(whole),
+        whole_ns=against,
+        more_ns=None if against is None else time - against,
     )

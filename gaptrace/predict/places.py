@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gaptrace.findings.view import Values, View
 from gaptrace.measure.attribution import MODULE_PREFIX, frame_lane
-from gaptrace.predict.result import Place
+from gaptrace.measure.view import Values, View
+from gaptrace.results.prediction import BlockerPlace
 from gaptrace.trace import Cat, Ints
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ SHOWN = 5
 FRAMES_SHOWN = 6
 
 
-def places(view: View, rows: Ints, step: Ints, weight: Values, what: str = "") -> tuple[Place, ...]:
+def places(
+    view: View, rows: Ints, step: Ints, weight: Values, what: str = ""
+) -> tuple[BlockerPlace, ...]:
     """The host events with the largest weight (ns or counts), each with where it is."""
     trace = view.trace
     order = np.lexsort((trace.start[rows], -weight))[:SHOWN]
@@ -30,7 +32,7 @@ def places(view: View, rows: Ints, step: Ints, weight: Values, what: str = "") -
         names = frames_around(trace, frames, int(row))
         modules = [name for name in names if name.startswith(MODULE_PREFIX)]
         found.append(
-            Place(
+            BlockerPlace(
                 step=int(at),
                 start_ns=int(trace.start[row]),
                 dur_ns=int(trace.dur[row]),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from math import isfinite
+from typing import Any, Protocol
+
+from msgspec import convert, to_builtins
 
 from gaptrace.errors import GaptraceError
 from gaptrace.measure import fusion_model as fm
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.captured import captured_step, is_captured
 from gaptrace.predict.compiled import Host, compiled_step
@@ -16,16 +20,6 @@ from gaptrace.predict.nodes import Nodes, step_nodes
 from gaptrace.predict.pieces import measured_pieces
 from gaptrace.predict.readiness import readiness
 from gaptrace.predict.realised import realised
-from gaptrace.predict.result import (
-    CapturedStep,
-    Cell,
-    CompiledStep,
-    Prediction,
-    Realised,
-    Savings,
-    StackedCache,
-    Subject,
-)
 from gaptrace.predict.saved import saved_answer
 from gaptrace.predict.savings import exact_savings
 from gaptrace.predict.score import score
@@ -33,8 +27,18 @@ from gaptrace.predict.shapes import estimated, estimated_savings
 from gaptrace.predict.square import is_compiled, mode_of, square
 from gaptrace.predict.stacked import stacked_caches
 from gaptrace.predict.stacked_shapes import as_caches
+from gaptrace.predict.steps import CapturedStep, CompiledStep
 from gaptrace.reading.manifest import Manifest
-from gaptrace.runs.run import RunAnalysis, step_ns
+from gaptrace.results.prediction import (
+    Capture,
+    Compile,
+    FusionSavings,
+    PredictionResult,
+    Realised,
+    SquareCell,
+    StackedCache,
+    Subject,
+)
 
 Answer = Mapping[str, Any]
 # Busy below this share of the step: the host sets the pace, and the step takes what it takes.
@@ -48,6 +52,44 @@ class PredictOptions:
     """batches: numbers of sequences per step for which savings are given besides the recorded."""
 
     batches: tuple[int, ...] = (256,)
+
+
+class RecordedCell(Protocol):
+    """One mode and repeat of a run."""
+
+    @property
+    def mode(self) -> str:
+        """Its mode."""
+
+    @property
+    def reason(self) -> str:
+        """Why it could not be recorded; empty where it could."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the recorder wrote."""
+
+
+class RecordedRun(Protocol):
+    """What is asked of a run; runs are read and analysed above predictions."""
+
+    @property
+    def path(self) -> str:
+        """Its folder."""
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Its modes, failed ones included."""
+
+    @property
+    def cells(self) -> Sequence[RecordedCell]:
+        """All modes and repeats."""
+
+    def repeats(self, mode: str) -> tuple[Analysis, ...]:
+        """The analyses of a mode."""
+
+    def representative(self, mode: str) -> Analysis | None:
+        """The analysis that stands for a mode."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +107,7 @@ def predict(
     *,
     answer: Answer | None = None,
     others: Sequence[Analysis] = (),
-) -> Prediction:
+) -> PredictionResult:
     """What compiling and capturing this recording's step would buy.
 
     answer: a `gaptrace.inductor/1` object for it; without one the answer saved beside the
@@ -79,8 +121,8 @@ def predict(
 
 
 def predict_run(
-    run: RunAnalysis, options: PredictOptions | None = None, *, answer: Answer | None = None
-) -> Prediction:
+    run: RecordedRun, options: PredictOptions | None = None, *, answer: Answer | None = None
+) -> PredictionResult:
     """The prediction from a run's eager recording, scored against its other modes.
 
     Raises:
@@ -106,7 +148,7 @@ def predict_run(
 
 def _predict(
     analysis: Analysis, options: PredictOptions, answer: Answer | None, peers: _Peers
-) -> Prediction:
+) -> PredictionResult:
     nodes = step_nodes(analysis)
     mode = mode_of(analysis)
     notes = [f"trace {r.level}: {r.text}" for r in analysis.quality.reasons if r.level != "note"]
@@ -120,21 +162,42 @@ def _predict(
     pair = _pair(peers, answer)
     second = _captured_compiled(peers, compiled_model)
     cells = _square(analysis, peers, captured, compiled, second, mode)
-    return Prediction(
+    result = PredictionResult(
         subject=_subject(analysis, mode),
-        captured=captured,
-        readiness=found,
-        compiled=compiled,
+        capture=Capture(
+            ready=found.ready,
+            verdict=found.verdict,
+            blockers=found.blockers,
+            unknown=found.unknown,
+            tried=found.tried or None,
+            pieces=found.pieces,
+            measured_pieces=measured_pieces(
+                peers.measured.get("piecewise"), peers.measured.get("compiled-graph")
+            ),
+            **({} if captured is None else captured.fields(analysis.headline.tokens_per_step or 1)),
+        ),
+        compile=Compile(None, None) if compiled is None else compiled.field,
         savings=savings,
-        stacked=stacked,
+        stacked_caches=stacked,
         square=cells,
         realised=pair,
         score=score(peers.measured, captured if mode == "eager" else None, second, compiled, pair),
         notes=tuple(notes),
-        measured_pieces=measured_pieces(
-            peers.measured.get("piecewise"), peers.measured.get("compiled-graph")
-        ),
     )
+    return convert(_cut(to_builtins(result)), PredictionResult)
+
+
+def _cut(value: Any) -> Any:
+    """Fractions cut to six digits: no prediction knows more."""
+    if isinstance(value, dict):
+        return {key: _cut(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cut(item) for item in value]
+    if isinstance(value, float):
+        if not isfinite(value):
+            return None
+        return int(value) if value.is_integer() else float(f"{value:.6g}")
+    return value
 
 
 def _model(analysis: Analysis, peers: _Peers, target: str) -> GraphModel:
@@ -145,8 +208,9 @@ def _model(analysis: Analysis, peers: _Peers, target: str) -> GraphModel:
         for mode, a in peers.measured.items()
         if mode != target and mode not in OTHERWISE_CAPTURED and is_captured(a)
     ]
-    empty = analysis.manifest.integer("device", "empty_launch", "graph_node_ns")
-    return graph_model(analysis.source.gpu, replays, empty)
+    empty = analysis.manifest.device.empty_launch
+    node_ns = None if empty is None or empty.graph_node_ns is None else int(empty.graph_node_ns)
+    return graph_model(analysis.source.gpu, replays, node_ns)
 
 
 def host_of(analysis: Analysis) -> Host:
@@ -184,7 +248,7 @@ def _compiled(
     answer: Answer | None,
     model: GraphModel,
     mode: str,
-) -> tuple[CompiledStep | None, Savings | None, tuple[StackedCache, ...]]:
+) -> tuple[CompiledStep | None, FusionSavings | None, tuple[StackedCache, ...]]:
     if mode.startswith("compiled") or is_compiled(analysis):
         done = CompiledStep(
             already=True, exact=True, source="the recording", note="already compiled"
@@ -216,7 +280,7 @@ def _compiled(
 
 
 def _batch(analysis: Analysis) -> int:
-    batch = analysis.manifest.integer("step", "batch")
+    batch = analysis.manifest.step.batch
     return max(batch or int(analysis.headline.tokens_per_step or 1), 1)
 
 
@@ -250,7 +314,7 @@ def _square(
     compiled: CompiledStep | None,
     second: CapturedStep | None,
     mode: str,
-) -> dict[str, Cell]:
+) -> dict[str, SquareCell]:
     tokens = analysis.headline.tokens_per_step or 1
     cells = square(peers.measured, peers.failed, tokens, captured, compiled, mode)
     if second is not None and mode != "compiled":

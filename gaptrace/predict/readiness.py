@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gaptrace.findings.rule import Needs
-from gaptrace.findings.view import View
 from gaptrace.measure.result import Analysis
+from gaptrace.measure.view import Needs, View
 from gaptrace.predict.blockers import blockers, recorded_blockers
 from gaptrace.predict.captured import is_captured
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.differences import differences
 from gaptrace.predict.nodes import Nodes
 from gaptrace.predict.pieces import at_attention, at_ops
-from gaptrace.predict.result import (
+from gaptrace.reading.manifest import Manifest
+from gaptrace.results.prediction import (
     AFTER_CHANGES,
     ALREADY,
     AS_IT_IS,
     IN_PIECES,
     NOT_KNOWN,
     Blocker,
+    BlockerPlace,
     Doubt,
-    Pieces,
-    Place,
-    Readiness,
+    PredictedPieces,
 )
-from gaptrace.reading.manifest import Manifest
 
 # Reasons for which a captured mode of a run failed, and what each asks for.
 FAILED = {
@@ -44,6 +43,25 @@ ADDRESSES = "whether inputs move between steps: a trace does not tell, `gaptrace
 ONE_STEP = "whether launches and shapes differ between steps: only one step is complete"
 
 
+@dataclass(frozen=True)
+class Readiness:
+    """Whether the step can be captured: verdict, what stands in the way, plans in pieces.
+
+    unknown: what this recording cannot tell. tried: what happened when the run captured it.
+    """
+
+    verdict: str
+    blockers: tuple[Blocker, ...] = ()
+    pieces: tuple[PredictedPieces, ...] = ()
+    unknown: tuple[str, ...] = ()
+    tried: str = ""
+
+    @property
+    def ready(self) -> bool | None:
+        """Whether it can be captured as it is; None where that is not known."""
+        return None if self.verdict == NOT_KNOWN else self.verdict in (AS_IT_IS, ALREADY)
+
+
 def readiness(
     analysis: Analysis,
     nodes: Nodes | None,
@@ -58,9 +76,9 @@ def readiness(
     """
     view = View(analysis)
     if is_captured(analysis):
-        return Readiness(ALREADY, (), (), ())
+        return Readiness(ALREADY)
     if view.known < Needs.STEPS:
-        return Readiness(NOT_KNOWN, (), (), ("no complete decode step that can be trusted",))
+        return Readiness(NOT_KNOWN, unknown=("no complete decode step that can be trusted",))
     compared = differences(view)
     found = [*blockers(view), *recorded_blockers(view), *compared.blockers]
     if not any(item.id in GROWING for item in found):
@@ -70,7 +88,7 @@ def readiness(
     found += [item for item in failed if item.id not in {b.id for b in found}]
     found.sort(key=lambda item: (not item.blocks, -item.ns_per_token, item.id))
     unknown = []
-    if not isinstance(analysis.manifest.get("steadiness"), dict):
+    if analysis.manifest.run.steadiness is None:
         unknown.append(ADDRESSES)
     if not compared.steps:
         unknown.append(ONE_STEP)
@@ -97,7 +115,7 @@ def _growing(doubts: Sequence[Doubt]) -> list[Blocker]:
             text=doubt.text,
             change="allocate the cache at full length once and write into it (a static cache)",
             places=tuple(
-                Place(None, None, None, op, "", "a cat whose result the next step reads")
+                BlockerPlace(None, None, None, op, "", "a cat whose result the next step reads")
                 for op in doubt.ops
             ),
         )
@@ -108,7 +126,7 @@ def _growing(doubts: Sequence[Doubt]) -> list[Blocker]:
 
 def _plans(
     view: View, nodes: Nodes | None, model: GraphModel, blocking: Sequence[Blocker]
-) -> tuple[Pieces, ...]:
+) -> tuple[PredictedPieces, ...]:
     """Seams at the blockers that the typical step has, and seams at attention."""
     if nodes is None:
         return ()
@@ -130,27 +148,25 @@ def _tried(captured: Sequence[Manifest]) -> tuple[str, list[Blocker]]:
     words, found = [], []
     for manifest in captured:
         mode = manifest.mode or "captured"
-        reason = manifest.text("failure", "reason")
-        if reason is None and manifest.text("status") != "mode_failed":
+        failure, reason = manifest.failure, manifest.failure.reason
+        if not reason and manifest.run.status != "mode_failed":
             words.append(f"{mode}: captured in this run")
             continue
-        kind = manifest.text("failure", "kind") or "capture_error"
+        kind = failure.kind or "capture_error"
         words.append(f"{mode}: failed in this run ({reason or kind})")
         if kind not in FAILED or mode != "graph":
             continue
-        evidence = manifest.get("failure", "evidence")
         places = tuple(
-            Place(
+            BlockerPlace(
                 step=None,
                 start_ns=None,
                 dur_ns=None,
-                op=str(item.get("what") or ""),
+                op=item.what,
                 call="",
-                what=str(item.get("detail") or ""),
-                stack=(str(item["where"]),) if item.get("where") else (),
+                what=item.detail or "",
+                stack=(item.where,) if item.where else (),
             )
-            for item in (evidence if isinstance(evidence, list) else [])
-            if isinstance(item, dict)
+            for item in failure.evidence
         )
         found.append(
             Blocker(

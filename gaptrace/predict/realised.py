@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from gaptrace.compare.match import match_kernels
 from gaptrace.compare.op_names import ops_of_compiled
 from gaptrace.compare.recording import CLASS_COLUMNS, record
-from gaptrace.compare.result import KernelGroup
 from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import spread
-from gaptrace.predict.result import Realised, RealisedGroup
+from gaptrace.results.comparison import KernelGroup
+from gaptrace.results.prediction import Realised, RealisedGroup
 
 # A group that got slower by this many ns per token is a loss worth a line.
 LOSS_NS = 500
@@ -54,10 +54,12 @@ def realised(eager: Analysis, compiled: Analysis, predicted: Predicted = ()) -> 
             for name, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
         },
         groups=groups,
-        losses=tuple(
-            sorted((g for g in groups if g.delta_ns >= LOSS_NS), key=lambda g: -g.delta_ns)
-        ),
+        losses=tuple(sorted((g for g in groups if _loss(g) >= LOSS_NS), key=lambda g: -_loss(g))),
     )
+
+
+def _loss(group: RealisedGroup) -> float:
+    return group.compiled_ns - group.eager_ns
 
 
 def _whole(value: float | None) -> int | None:

@@ -13,16 +13,17 @@ from typing import Any
 from gaptrace.knowledge.inductor_names import copy_ops, view_ops
 from gaptrace.measure import fusion_model as fm
 from gaptrace.predict.compiled import generated_name
-from gaptrace.predict.result import Group, Savings
+from gaptrace.results.prediction import AtBatch, FusedGroup, FusionSavings, ValueBytes
 
 ACTIVATION = re.compile(r"silu|gelu|relu|swish|swiglu|geglu|hardswish|mish|act_and_mul|tanh")
 EXACT = "exact dataflow"
+GROUPS_KEPT = 200
 _IDLE = frozenset({"arange", "full", "scalar_tensor", "expand", "contiguous", "reshape"})
 
 
 def exact_savings(
     answer: Mapping[str, Any], peak: float, recorded_batch: int, batches: Sequence[int]
-) -> Savings:
+) -> FusionSavings:
     """Savings of the groups that Inductor scheduled. peak: bytes/s. batches: sequences per step."""
     parts, ops = answer["kernels"], answer["ops"]
     plain = fm.savings(parts, ops, peak)
@@ -32,52 +33,63 @@ def exact_savings(
     alike: dict[tuple[str, tuple[str, ...]], list[fm.Savings]] = {}
     for item in plain:
         alike.setdefault((generated_name(item.name), _computing(item.chain)), []).append(item)
-    groups = []
-    for (name, chain), items in alike.items():
-        groups.append(
-            Group(
-                name=name,
-                chain=chain,
-                places=len(items),
-                launches=sum(item.launches for item in items),
-                written=sum(item.written for item in items),
-                read=sum(item.read for item in items),
-                time_ns=sum(item.time_ns for item in items),
-                activation=any(ACTIVATION.search(op) for op in chain),
-                quantize=any(item.quantize for item in items),
-                modules=tuple(dict.fromkeys(m for item in items for m in item.modules))[:4],
-                batch={
-                    b: (
-                        sum(
-                            by_kernel[b][i.kernel].bytes for i in items if i.kernel in by_kernel[b]
-                        ),
-                        sum(
-                            by_kernel[b][i.kernel].time_ns
-                            for i in items
-                            if i.kernel in by_kernel[b]
-                        ),
-                    )
-                    for b in batches
-                },
-            )
+    groups = [
+        FusedGroup(
+            name=name,
+            chain=chain,
+            places=len(items),
+            launches=sum(item.launches for item in items),
+            bytes=round(sum(item.bytes for item in items)),
+            time_ns=round(sum(item.time_ns for item in items)),
+            activation=any(ACTIVATION.search(op) for op in chain),
+            quantize=any(item.quantize for item in items),
+            modules=tuple(dict.fromkeys(m for item in items for m in item.modules))[:4],
+            at_batch={
+                str(b): _sum([found[i.kernel] for i in items if i.kernel in found])
+                for b, found in by_kernel.items()
+            },
         )
-    groups.sort(key=lambda group: (-group.time_ns, group.name))
-    return Savings(
-        groups=tuple(groups),
+        for (name, chain), items in alike.items()
+    ]
+    return fusion_savings(
+        groups,
         values=_values(parts, ops),
-        launches=sum(item.launches for item in plain),
         written=sum(item.written for item in plain),
         read=sum(item.read for item in plain),
         time_ns=sum(item.time_ns for item in plain),
-        batch={
-            b: (sum(i.bytes for i in found), sum(i.time_ns for i in found))
-            for b, found in scaled.items()
-        },
+        at_batch={str(b): _sum(found) for b, found in scaled.items()},
         recorded_batch=recorded_batch,
         peak=peak,
         source=EXACT,
-        quantize_chains=tuple(g for g in groups if g.quantize and g.activation),
     )
+
+
+def fusion_savings(
+    groups: Sequence[FusedGroup], *, values: Mapping[str, tuple[float, float]], written: float,
+    read: float, time_ns: float, at_batch: dict[str, AtBatch], recorded_batch: int, peak: float,
+    source: str,
+) -> FusionSavings:  # fmt: skip
+    """The savings of all groups; values: bytes written and read per step by op."""
+    ordered = sorted(groups, key=lambda group: (-group.time_ns, group.name))
+    return FusionSavings(
+        source=source,
+        launches=sum(group.launches for group in groups),
+        bytes=round(written + read),
+        bytes_written=round(written),
+        bytes_read=round(read),
+        time_ns=round(time_ns),
+        recorded_batch=recorded_batch,
+        peak_bandwidth_bytes_per_s=None if peak == float("inf") else peak,
+        at_batch=at_batch,
+        values={name: ValueBytes(round(out), round(back)) for name, (out, back) in values.items()},
+        groups=tuple(ordered[:GROUPS_KEPT]),
+        quantize_chains=tuple(g for g in ordered if g.quantize and g.activation),
+    )
+
+
+def _sum(items: Sequence[fm.Savings]) -> AtBatch:
+    moved, time = sum(item.bytes for item in items), sum(item.time_ns for item in items)
+    return AtBatch(round(moved), round(time))
 
 
 def _computing(chain: Sequence[str]) -> tuple[str, ...]:

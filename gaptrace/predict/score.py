@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gaptrace.measure.fusion_model import Estimate
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.captured import CAPTURED
-from gaptrace.predict.result import CapturedStep, CompiledStep, Realised, Score
-from gaptrace.runs.run import step_ns
+from gaptrace.predict.steps import CapturedStep, CompiledStep
+from gaptrace.results.prediction import Realised, Score
 
 # Classes below this share of the busy time say little in percent.
 SMALL_CLASS = 0.05
+TRACED = "as profiled"
 PROFILED = "step times as profiled: the host is slower there"
 
 
@@ -49,11 +51,9 @@ def _of_compiled(
         yield from _kernels(truth, compiled, note)
         yield from _busy(truth, compiled, note)
     if truth is not None and realised is not None and compiled.eager_kernels:
-        yield Score(
-            "kernels_removed", "kernels removed", "count",
-            float(compiled.eager_kernels - compiled.kernels), None, None,
-            realised.kernels_removed, note,
-        )  # fmt: skip
+        removed = compiled.eager_kernels - compiled.kernels
+        real = realised.kernels_removed
+        yield _score("kernels_removed", "kernels removed", "count", removed, real, None, note)
     plain = measured.get("compiled")
     # Host times under the profiler say nothing about those without it.
     alike = plain is not None and (plain.headline.rate.source != "unprofiled") == compiled.profiled
@@ -70,41 +70,32 @@ def _kernels(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Sco
     assert compiled.kernels is not None
     real = truth.headline.steps["kernels"].median
     if real is not None:
-        yield _counted("kernels", "kernels", compiled.kernels, compiled.kernel_range, real, note)
+        yield _score(
+            "kernels", "kernels", "count", compiled.kernels, real, compiled.kernel_range, note
+        )
     tokens = truth.headline.tokens_per_step or 1
     made = sum(row.per_token for row in truth.kernels.rows if row.backend == "Inductor") * tokens
     if compiled.generated is not None and truth.kernels.rows:
-        yield _counted(
-            "generated",
-            "generated kernels",
-            compiled.generated,
-            compiled.generated_range,
-            made,
-            note,
+        bounds = compiled.generated_range
+        yield _score(
+            "generated", "generated kernels", "count", compiled.generated, made, bounds, note
         )
     launches = truth.headline.steps["launches"].median
     captured = (truth.headline.captured_share or 0) > CAPTURED
     if compiled.launches is not None and launches is not None and not captured:
-        yield _counted("launches", "launch calls", compiled.launches, None, launches, note)
-
-
-def _counted(
-    name: str, title: str, predicted: float, bounds: tuple[int, int] | None, real: float, note: str
-) -> Score:
-    low, high = bounds if bounds is not None else (None, None)
-    return Score(name, title, "count", float(predicted), low, high, float(real), note)
+        yield _score("launches", "launch calls", "count", compiled.launches, launches, None, note)
 
 
 def _busy(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Score]:
     real = truth.headline.steps["busy_ns"].median
     if real is None or compiled.busy is None:
         return
-    yield _timed("busy", "busy time", compiled.busy, real, note)
+    yield _timed("busy", "busy time", compiled.busy, real, note, TRACED)
     tokens = truth.headline.tokens_per_step or 1
     for name, ns in (compiled.by_class or {}).items():
         own = truth.kernels.busy_ns_by_class.get(name, 0.0) * tokens
         if max(own, ns) >= SMALL_CLASS * real:
-            yield Score(f"busy_{name}", f"busy: {name}", "ns", ns, None, None, own, note)
+            yield _score(f"busy_{name}", f"busy: {name}", "ns", ns, own, None, note, TRACED)
 
 
 def _of_capture(
@@ -122,10 +113,30 @@ def _step(
         return
     if truth.headline.rate.source != "unprofiled":
         note = f"{note}; {PROFILED}" if note else PROFILED
-    yield _timed(name, title, predicted, float(real), note)
+    yield _timed(name, title, predicted, float(real), note, truth.headline.rate.source)
 
 
-def _timed(name: str, title: str, predicted: Estimate, real: float, note: str) -> Score:
+def _timed(
+    name: str, title: str, predicted: Estimate, real: float, note: str, source: str
+) -> Score:
+    bounds = (predicted.low_ns, predicted.high_ns)
+    return _score(name, title, "ns", predicted.ns, real, bounds, note, source)
+
+
+def _score(
+    name: str, title: str, unit: str, predicted: float, real: float,
+    bounds: tuple[float, float] | None, note: str, source: str | None = None,
+) -> Score:  # fmt: skip
+    """A figure with its error and whether the printed range holds the measured one."""
     return Score(
-        name, title, "ns", predicted.ns, predicted.low_ns, predicted.high_ns, float(real), note
+        id=name,
+        title=title,
+        unit=unit,
+        predicted=predicted,
+        realised=real,
+        error=float(f"{predicted / real - 1:.4g}") if real else None,
+        range=bounds,
+        inside=None if bounds is None else bounds[0] <= real <= bounds[1],
+        note=note or None,
+        source=source,
     )

@@ -22,9 +22,10 @@ from gaptrace.measure.result import Analysis
 from gaptrace.predict.compiled import Host, launched_step
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.nodes import Nodes, pairs_of
-from gaptrace.predict.result import CompiledStep, Doubt, Group, Savings
-from gaptrace.predict.savings import ACTIVATION
+from gaptrace.predict.savings import ACTIVATION, fusion_savings
 from gaptrace.predict.stacked_shapes import StackedWrites, as_caches, stacked_writes
+from gaptrace.predict.steps import CompiledStep
+from gaptrace.results.prediction import AtBatch, Doubt, FusedGroup, FusionSavings
 from gaptrace.trace import OpShape
 
 ESTIMATED = "estimated from shapes"
@@ -308,7 +309,7 @@ def _kinds(nodes: Nodes, groups: Sequence[Fused], inside: frozenset[int]) -> lis
 
 def estimated_savings(
     groups: Sequence[Fused], peak: float, recorded_batch: int, batches: Sequence[int]
-) -> Savings:
+) -> FusionSavings:
     """Savings from shapes: in each group every result but the last is written and read once less.
 
     Sizes are those of the largest operand, and all are taken to grow with the batch.
@@ -323,50 +324,44 @@ def estimated_savings(
         for piece in group.pieces[:-1]:
             out, back = values.get(piece.op, (0.0, 0.0))
             values[piece.op] = (out + piece.bytes, back + piece.bytes)
-    found = [_group(chain, alike, peak, recorded_batch, batches) for chain, alike in table.items()]
-    found.sort(key=lambda item: (-item.time_ns, item.name))
-    return Savings(
-        groups=tuple(found),
+
+    def saved(kept: Sequence[Piece], batch: int) -> tuple[float, float]:
+        """Bytes one way, and ns, of results that stay in a kernel at a batch size."""
+        one_way = sum(piece.bytes for piece in kept) * batch / recorded_batch
+        return one_way, 2 * one_way / peak * 1e9 + len(kept) * H200.pointwise_ns
+
+    def at_batch(kept: Sequence[Piece]) -> dict[str, AtBatch]:
+        found = {b: saved(kept, b) for b in batches}
+        return {str(b): AtBatch(round(2 * moved), round(ns)) for b, (moved, ns) in found.items()}
+
+    rows, every = [], list[Piece]()
+    for chain, alike in table.items():
+        kept = [piece for group in alike for piece in group.pieces[:-1]]
+        every += kept
+        one_way, ns = saved(kept, recorded_batch)
+        rows.append(
+            FusedGroup(
+                name="+".join(chain),
+                chain=chain,
+                places=len(alike),
+                launches=len(kept),
+                bytes=round(2 * one_way),
+                time_ns=round(ns),
+                activation=any(ACTIVATION.search(op) for op in chain),
+                quantize=any(piece.narrow for group in alike for piece in group.pieces[1:]),
+                modules=(),
+                at_batch=at_batch(kept),
+            )
+        )
+    one_way, ns = saved(every, recorded_batch)
+    return fusion_savings(
+        rows,
         values=values,
-        launches=sum(g.launches for g in found),
-        written=sum(g.written for g in found),
-        read=sum(g.read for g in found),
-        time_ns=sum(g.time_ns for g in found),
-        batch={
-            b: (sum(g.batch[b][0] for g in found), sum(g.batch[b][1] for g in found))
-            for b in batches
-        },
+        written=one_way,
+        read=one_way,
+        time_ns=ns,
+        at_batch=at_batch(every),
         recorded_batch=recorded_batch,
         peak=peak,
         source=ESTIMATED,
-        quantize_chains=tuple(g for g in found if g.quantize and g.activation),
-    )
-
-
-def _group(
-    chain: tuple[str, ...],
-    alike: Sequence[Fused],
-    peak: float,
-    recorded_batch: int,
-    batches: Sequence[int],
-) -> Group:
-    kept = [piece for group in alike for piece in group.pieces[:-1]]
-    one_way = float(sum(piece.bytes for piece in kept))
-    fixed = len(kept) * H200.pointwise_ns
-    batch = {}
-    for b in batches:
-        moved = 2 * one_way * b / recorded_batch
-        batch[b] = (moved, moved / peak * 1e9 + fixed)
-    return Group(
-        name="+".join(chain),
-        chain=chain,
-        places=len(alike),
-        launches=len(kept),
-        written=one_way,
-        read=one_way,
-        time_ns=2 * one_way / peak * 1e9 + fixed,
-        activation=any(ACTIVATION.search(op) for op in chain),
-        quantize=any(piece.narrow for group in alike for piece in group.pieces[1:]),
-        modules=(),
-        batch=batch,
     )

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from gaptrace.measure.fusion_model import Estimate
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.captured import is_captured
-from gaptrace.predict.result import (
-    MEASURED,
-    MODES,
-    PREDICTED,
-    UNKNOWN,
-    CapturedStep,
-    Cell,
-    CompiledStep,
-)
-from gaptrace.runs.run import step_ns
+from gaptrace.predict.steps import CapturedStep, CompiledStep, range_of
+from gaptrace.results.prediction import MEASURED, PREDICTED, UNKNOWN, SquareCell
 
+MODES = ("eager", "compiled", "graph", "compiled-graph")
 # From this share of kernels by Inductor on, the step counts as compiled.
 COMPILED = 0.1
 
@@ -38,23 +34,38 @@ def is_compiled(analysis: Analysis) -> bool:
     return bool(rows) and made >= COMPILED * sum(row.per_token for row in rows)
 
 
-def measured_cell(mode: str, analysis: Analysis) -> Cell | None:
+def _cell(
+    known: str, step: Estimate, tokens: float, busy: float | None, kernels: float | None,
+    launches: float | None, source: str = "", note: str = "",
+) -> SquareCell:  # fmt: skip
+    return SquareCell(
+        known=known,
+        step_ns=round(step.ns),
+        range_ns=range_of(step) if known == PREDICTED else None,
+        tokens_per_s=tokens * 1e9 / step.ns if step.ns else None,
+        ns_per_token=round(step.ns / tokens),
+        busy_ns=None if busy is None else round(busy),
+        kernels=kernels,
+        launches=launches,
+        source=source or None,
+        note=note or None,
+        rate_range=(tokens * 1e9 / step.high_ns, tokens * 1e9 / step.low_ns)
+        if known == PREDICTED and step.low_ns > 0
+        else None,
+    )
+
+
+def measured_cell(analysis: Analysis) -> SquareCell | None:
     """The cell of a recording; None where its step time is not known."""
     time, head = step_ns(analysis), analysis.headline
-    tokens = head.tokens_per_step or 1
     if time is None or analysis.quality.withholds("rate", "steps"):
         return None
-    return Cell(
-        mode=mode,
-        known=MEASURED,
-        step_ns=float(time),
-        tokens_per_s=tokens * 1e9 / time if time else None,
-        ns_per_token=time / tokens,
-        busy_ns=head.steps["busy_ns"].median,
-        kernels=head.steps["kernels"].median,
-        launches=head.steps["launches"].median,
-        source=head.rate.source,
+    busy, kernels, launches = (
+        head.steps[name].median for name in ("busy_ns", "kernels", "launches")
     )
+    step = Estimate(time, time, time)
+    tokens = head.tokens_per_step or 1
+    return _cell(MEASURED, step, tokens, busy, kernels, launches, head.rate.source)
 
 
 def square(
@@ -64,63 +75,42 @@ def square(
     captured: CapturedStep | None,
     compiled: CompiledStep | None,
     base: str,
-) -> dict[str, Cell]:
+) -> dict[str, SquareCell]:
     """All four cells by mode. `failed`: reasons of modes that could not run.
 
     A mode that failed has no predicted time of its own: what it could be stands beside the reason.
     """
-    guesses: dict[str, Cell] = {}
+    guesses: dict[str, SquareCell] = {}
     if captured is not None and captured.step is not None and not captured.already:
-        mode = "compiled-graph" if base == "compiled" else "graph"
-        guesses[mode] = _predicted(
-            mode, captured.step, tokens, captured.busy_ns, captured.kernels, captured.launches
+        step = captured
+        guesses["compiled-graph" if base == "compiled" else "graph"] = _cell(
+            PREDICTED, captured.step, tokens, step.busy_ns, step.kernels, step.launches
         )
     if compiled is not None and not compiled.already and base in ("eager", "graph"):
-        busy = None if compiled.busy is None else compiled.busy.ns
-        for mode, step, launches in (
-            ("compiled", compiled.launched, compiled.launches),
-            ("compiled-graph", compiled.captured, 1),
-        ):
-            if step is not None:
-                parts = [] if compiled.exact else [compiled.source]
-                if mode == "compiled" and compiled.host:
-                    parts.append(f"host per launch from {compiled.host}")
-                note = "; ".join(parts)
-                guesses[mode] = _predicted(
-                    mode, step, tokens, busy, compiled.kernels, launches, note
-                )
+        guesses |= _compiled(compiled, tokens)
     cells = {}
     for mode in MODES:
-        found = measured_cell(mode, measured[mode]) if mode in measured else None
+        found = measured_cell(measured[mode]) if mode in measured else None
         if found is None:
-            found = guesses.get(mode, Cell(mode, UNKNOWN))
+            found = guesses.get(mode, SquareCell(UNKNOWN))
             if mode in failed:
-                note = f"could not run: {failed[mode]}"
-                found = Cell(
-                    **{**vars(found), "note": f"{found.note}; {note}" if found.note else note}
-                )
+                why = f"could not run: {failed[mode]}"
+                found = replace(found, note=f"{found.note}; {why}" if found.note else why)
         cells[mode] = found
     return cells
 
 
-def _predicted(
-    mode: str,
-    step: Estimate,
-    tokens: float,
-    busy: float | None,
-    kernels: float | None,
-    launches: float | None,
-    note: str = "",
-) -> Cell:
-    return Cell(
-        mode=mode,
-        known=PREDICTED,
-        step_ns=step.ns,
-        range_ns=(step.low_ns, step.high_ns),
-        tokens_per_s=tokens * 1e9 / step.ns if step.ns else None,
-        ns_per_token=step.ns / tokens,
-        busy_ns=busy,
-        kernels=kernels,
-        launches=launches,
-        note=note,
-    )
+def _compiled(step: CompiledStep, tokens: float) -> dict[str, SquareCell]:
+    """Both cells of a predicted compiled step."""
+    busy = None if step.busy is None else step.busy.ns
+    source = [] if step.exact else [step.source]
+    host = [f"host per launch from {step.host}"] if step.host else []
+    cells = {}
+    for mode, time, launches, notes in (
+        ("compiled", step.launched, step.launches, source + host),
+        ("compiled-graph", step.captured, 1, source),
+    ):
+        if time is not None:
+            note = "; ".join(notes)
+            cells[mode] = _cell(PREDICTED, time, tokens, busy, step.kernels, launches, note=note)
+    return cells

@@ -11,7 +11,8 @@ from typing import Any
 
 from gaptrace import units
 from gaptrace.measure import fusion_model as fm
-from gaptrace.predict.result import CompiledStep, StackedCache, Variant
+from gaptrace.predict.steps import CompiledStep
+from gaptrace.results.prediction import StackedCache, Variant
 
 
 def stacked_caches(

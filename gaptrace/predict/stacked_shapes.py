@@ -21,7 +21,7 @@ from gaptrace.measure.gemm import ITEM_BITS
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.nodes import Nodes
-from gaptrace.predict.result import StackedCache
+from gaptrace.results.prediction import StackedCache
 
 WRITES = re.compile(r"aten::(?:index_copy_|index_put_|_index_put_impl_|scatter_|copy_|index_add_)")
 WRITES_A_COPY = 4

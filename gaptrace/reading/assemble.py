@@ -40,6 +40,7 @@ class Merged:
     origin_ns: int
     events: int
     ignored: dict[str, int]
+    unread: dict[str, int]
     tallies: dict[str, Tally]
     process_names: dict[str, str]
     thread_names: dict[tuple[str, str], str]
@@ -114,6 +115,7 @@ def merge(parts: Sequence[Part]) -> Merged:
         origin_ns=origin,
         events=sum(part.events for part in parts),
         ignored=_sum(part.ignored for part in parts),
+        unread=_sum(part.unread for part in parts),
         tallies=_tallies(parts),
         process_names=processes,
         thread_names=threads,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gaptrace.reading.inputs import FileInput
     from gaptrace.reading.settings import Settings
 
-FORMAT = 1
+FORMAT = 2
 _SAMPLE = 1 << 16
 _GROUPS = {"gpu": GpuColumns, "py": PyColumns, "op": OpColumns}
 _EVENT = ("start", "dur", "name", "cat", "lane", "corr", "ext")

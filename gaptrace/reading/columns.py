@@ -82,6 +82,7 @@ class _Kinds(dict[tuple[Hashable, Hashable, object, object], int]):
         self.names: Codes[Hashable] = Codes()
         self.lanes: Codes[Pair] = Codes()
         self.cat: list[int] = []
+        self.unread: list[str] = []
         self.name: list[int] = []
         self.lane: list[int] = []
         self._categories = _Categories()
@@ -90,6 +91,7 @@ class _Kinds(dict[tuple[Hashable, Hashable, object, object], int]):
         code = self[key] = len(self)
         cat, name, pid, tid = key
         self.cat.append(self._categories[cat])
+        self.unread.append(f"process {pid}" if cat is None else str(cat))
         self.name.append(self.names[name])
         self.lane.append(self.lanes[pid, tid])
         return code
@@ -141,6 +143,7 @@ class Part:
     shapes: list[bytes] = field(default_factory=list)
     events: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
+    unread: dict[str, int] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
     metadata_events: list[tuple[object, object, object, object]] = field(default_factory=list)
     marks: list[tuple[int, int, int]] = field(default_factory=list)
@@ -212,6 +215,10 @@ class Columns:
         args: list[Args] = [a or NO_ARGS for a in map(_get["args"], events)]
         kind = self._code(self._kinds, _kind, events)
         cat = np.array(self._kinds.cat, np.int8)[kind]
+        for code, number in enumerate(np.bincount(kind[cat == Cat.OTHER]).tolist()):
+            if number:
+                text = self._kinds.unread[code]
+                part.unread[text] = part.unread.get(text, 0) + number
         self._put("start", start)
         self._put("dur", dur)
         self._put("cat", cat)

@@ -14,7 +14,9 @@ from gaptrace.errors import BrokenTraceError
 from gaptrace.reading.assemble import Merged, merge
 from gaptrace.reading.cache import load_cached, store
 from gaptrace.reading.columns import Tally
+from gaptrace.reading.duplicates import drop_duplicates
 from gaptrace.reading.head import Document, Head, find_events, read_document
+from gaptrace.reading.identity import separate
 from gaptrace.reading.inputs import FileInput, Input, MemoryInput, Stream, open_input
 from gaptrace.reading.layout import Layout
 from gaptrace.reading.problems import problems_of
@@ -147,6 +149,9 @@ def _read(source: Input, request: Request) -> Trace:
     events, head, document = best
     merged = merge(events.parts)
     tallies = merged.tallies
+    if twice := drop_duplicates(merged):
+        notes["written_twice"] = Tally(twice, 0)
+    notes.update({name: Tally(count, 0) for name, count in separate(merged).items()})
     for name, tally in (*_around(events, head, document).items(), *notes.items()):
         tallies.setdefault(name, Tally()).add(tally.count, tally.offset)
     if pairs := merged.ignored.get("B", 0) + merged.ignored.get("E", 0):
@@ -280,6 +285,7 @@ def _trace(
             bytes=events.size,
             events=merged.events,
             ignored=merged.ignored,
+            unread=merged.unread,
         ),
         origin_ns=merged.origin_ns,
         metadata=document.keys,

@@ -43,6 +43,16 @@ _TEXTS: Mapping[str, str] = {
     "text_after_end": "text after the end of the event list was ignored, from byte {at} on",
     "repeated_key": "the file has more than one traceEvents list; the last one was read, as JSON "
     "readers do",
+    "written_twice": "{n} record(s) stood in the file twice and were read once",
+    "merged_processes": "the ids of {n} processes that one file holds collide: each process is "
+    "analysed by itself",
+    "joined_recordings": "ids start anew within the file: its {n} recordings are analysed one by "
+    "one",
+    "ids_collide": "launch calls of several processes or recordings carry the same ids and cannot "
+    "be told apart ({n} events): nothing that rests on links is right; give each process a file "
+    "of its own",
+    "two_writers": "{n} processes wrote into this file at the same time and tore each other's "
+    "records (interleaved): no step can be trusted; give each process a file of its own",
     "utf16": "the file is UTF-16 text and was converted",
 }
 

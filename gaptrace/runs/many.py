@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gaptrace.analysis import analyze
 from gaptrace.errors import GaptraceError, OptionError
-from gaptrace.measure.analyze import analyze
 from gaptrace.measure.options import Options
 from gaptrace.reading.loading import load
 

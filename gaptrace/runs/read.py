@@ -9,8 +9,8 @@ from gaptrace.measure.options import Options
 
 if TYPE_CHECKING:
     from gaptrace.reading.runfolder import RunFolder
+    from gaptrace.results.run import SweepResult
     from gaptrace.runs.run import RunAnalysis
-    from gaptrace.runs.sweep import SweepAnalysis
 
 
 def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
@@ -20,26 +20,29 @@ def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
     return _analyzed(read_run_folder(path), path, options, use_cache=use_cache)
 
 
-def read_points(path: str, options: Options, *, use_cache: bool) -> SweepAnalysis:
+def read_points(path: str, options: Options, *, use_cache: bool) -> SweepResult:
     """Every point of the sweep at a path, analysed and condensed."""
+    from gaptrace.document.sweep_words import said
     from gaptrace.reading.runfolder import read_sweep
-    from gaptrace.runs.sweep import Place, analyze_sweep
+    from gaptrace.results.run import SweepPoint
+    from gaptrace.runs.sweep import analyze_sweep
 
     sweep = read_sweep(path)
     points = [
         (
-            Place(point.name, point.batch, point.length, str(point.run.path)),
+            SweepPoint(point.name, point.batch, point.length, str(point.run.path)),
             partial(_analyzed, point.run, str(point.run.path), options, use_cache=use_cache),
         )
         for point in sweep.points
     ]
-    return analyze_sweep(sweep.name, path, points, missing=sweep.missing)
+    return said(analyze_sweep(sweep.name, path, points, missing=sweep.missing))
 
 
 def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
     from gaptrace.reading.cachefolder import cache_folder
     from gaptrace.reading.manifest import Manifest
     from gaptrace.reading.runfolder import RunCell
+    from gaptrace.runs.record import finished
     from gaptrace.runs.run import Cell, analyze_run
     from gaptrace.trace import RunInfo
 
@@ -57,4 +60,4 @@ def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool
         )
 
     cells = [cell(found) for found in folder.cells]
-    return analyze_run(folder.name, path, cells, options, missing=folder.missing)
+    return finished(analyze_run(folder.name, path, cells, options, missing=folder.missing))

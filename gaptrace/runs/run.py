@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import Analysis, analyze
+from gaptrace.measure.headline import step_ns
 from gaptrace.measure.options import Options
-from gaptrace.measure.result import Analysis
+from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import median_place
 from gaptrace.reading.manifest import Manifest
-from gaptrace.runs.startup import ModeStart, mode_start, seam_prices, tuning_gain
-from gaptrace.trace import RunInfo, Trace
+from gaptrace.results.run import ModeStart, RunResult
+from gaptrace.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class CellResult:
     def remarks(self, *outputs: str) -> list[str]:
         """Why it failed, outputs whose status is one of `outputs`, a trace that is not ok."""
         found = [self.reason] if self.reason else []
-        status = self.manifest.text("outputs", "status")
+        status = self.manifest.outputs.status
         if status in outputs:
-            found.append(f"outputs {status} ({self.manifest.text('outputs', 'reason') or ''})")
+            found.append(f"outputs {status} ({self.manifest.outputs.reason or ''})")
         if self.analysis is not None and self.analysis.quality.verdict != "ok":
             grave = self.analysis.quality.reasons[0]
             found.append(f"trace {grave.level}: {grave.text}")
@@ -48,13 +48,21 @@ class CellResult:
 class RunAnalysis:
     """All cells of one run, in the order of the folder.
 
-    missing: modes and repeats that were to be recorded when the recording was stopped.
+    missing: modes and repeats that were to be recorded when the recording was stopped. result:
+    plain data, what `gaptrace analyze --json` prints.
     """
 
     name: str
     path: str
     cells: tuple[CellResult, ...]
     missing: tuple[str, ...] = ()
+    result: RunResult | None = None
+
+    @property
+    def analyses(self) -> dict[str, Analysis]:
+        """The analyses that stand for the modes, by path, as pictures ask for them."""
+        chosen = (self.representative(mode) for mode in self.modes)
+        return {analysis.path: analysis for analysis in chosen if analysis is not None}
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -82,38 +90,6 @@ class RunAnalysis:
             for mode in self.modes
             if (start := mode_start(c.manifest for c in self.cells if c.mode == mode)) is not None
         }
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The run as plain data: `gaptrace.runs/1`, one analysis per cell that has one."""
-        gain = tuning_gain(self)
-        return {
-            "schema": "gaptrace.runs/1",
-            "name": self.name,
-            "startup": {mode: start.as_dict() for mode, start in self.starts.items()},
-            "autotuning": None if gain is None else gain.as_dict(),
-            "missing": list(self.missing),
-            "seam_prices": [price.as_dict() for price in seam_prices(self)],
-            "cells": [
-                {
-                    "mode": cell.mode,
-                    "repeat": cell.repeat,
-                    "status": cell.status,
-                    "reason": cell.reason or None,
-                    "analysis": None if cell.analysis is None else cell.analysis.summary,
-                }
-                for cell in self.cells
-            ],
-        }
-
-
-def step_ns(analysis: Analysis) -> int | None:
-    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
-    unprofiled = analysis.headline.rate.unprofiled_step_ns
-    if unprofiled is not None:
-        return unprofiled
-    median = analysis.headline.steps["period_ns"].median
-    return None if median is None else int(median)
 
 
 def host_dispatch(analysis: Analysis) -> tuple[float | None, str]:
@@ -178,8 +154,3 @@ def _lend(options: Options, eager: Analysis) -> Options:
         weight_bytes=options.weight_bytes or moved.weight_bytes,
         kv_bytes=options.kv_bytes or moved.kv_bytes,
     )
-
-
-def manifest_of(path: str, data: dict[str, object]) -> Manifest:
-    """A manifest from a parsed run.json."""
-    return Manifest(RunInfo(path, data))

@@ -1,125 +1,18 @@
-"""What a mode costs before its first steady step: compiling, autotuning, capturing, cold and warm.
-
-Everything here was measured by the recorder (`gaptrace.run/1`); nothing of it is in a trace.
-"""
+"""What autotuning pays and what seams cost: modes of a run against each other, unprofiled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
+from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
-from gaptrace.reading.manifest import Manifest
+from gaptrace.predict.predict import RecordedRun
+from gaptrace.results.run import SeamPrice, TuningGain
 
-if TYPE_CHECKING:
-    from gaptrace.runs.run import RunAnalysis
-
-COLD, WARM, PARTLY, UNCACHED = "cold", "warm", "partly warm", "none"
-S = 1e9
 AUTOTUNED = "max-autotune"
 # What a tuned step is measured against: the same step compiled and captured, but not tuned.
 UNTUNED = ("compiled-graph", "reduce-overhead")
 
 
-@dataclass(frozen=True)
-class StartUp:
-    """The start of one process; times in ns, None where they were not recorded.
-
-    ready_ns: host time of all warm-up steps up to the last that compiled or captured anything.
-    first_call_ns: the first step alone. compile_ns, autotune_ns, capture_ns: the parts that the
-    recorder could tell. cache: `cold`, `warm`, `partly warm` or `none` (nothing compiled).
-    """
-
-    ready_ns: int | None
-    first_call_ns: int | None
-    compile_ns: float | None
-    autotune_ns: float | None
-    capture_ns: int | None
-    cache: str | None
-
-
-def startup_of(manifest: Manifest) -> StartUp | None:
-    """The start of a recording, None where the recorder did not time it."""
-    if not isinstance(manifest.get("startup"), Mapping):
-        return None
-    return StartUp(
-        ready_ns=manifest.integer("startup", "ready_ns"),
-        first_call_ns=manifest.integer("startup", "first_call_ns"),
-        compile_ns=manifest.ns_of_seconds("startup", "compile_seconds"),
-        autotune_ns=manifest.ns_of_seconds("startup", "autotune_seconds"),
-        capture_ns=manifest.integer("startup", "capture_ns"),
-        cache=manifest.text("startup", "cache"),
-    )
-
-
-@dataclass(frozen=True)
-class ModeStart:
-    """The starts of a mode's repeats: median ns until ready by the state of the compile cache.
-
-    uncached_ns: of repeats that compile nothing. compile_ns, autotune_ns, capture_ns: of the
-    first repeat, the one that had most to do. starts: how many repeats are behind it.
-    """
-
-    cold_ns: float | None
-    warm_ns: float | None
-    partly_ns: float | None
-    uncached_ns: float | None
-    compile_ns: float | None
-    autotune_ns: float | None
-    capture_ns: float | None
-    starts: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as plain data."""
-        return dict(vars(self))
-
-
-def mode_start(manifests: Iterable[Manifest]) -> ModeStart | None:
-    """The starts of the given repeats of one mode, None where none was timed."""
-    found = [start for manifest in manifests if (start := startup_of(manifest)) is not None]
-    if not found:
-        return None
-
-    def ready(*states: str | None) -> float | None:
-        times = [s.ready_ns for s in found if s.cache in states and s.ready_ns is not None]
-        return spread(times).median if times else None
-
-    return ModeStart(
-        cold_ns=ready(COLD),
-        warm_ns=ready(WARM),
-        partly_ns=ready(PARTLY),
-        uncached_ns=ready(UNCACHED, None),
-        compile_ns=found[0].compile_ns,
-        autotune_ns=found[0].autotune_ns,
-        capture_ns=found[0].capture_ns,
-        starts=len(found),
-    )
-
-
-@dataclass(frozen=True)
-class TuningGain:
-    """What autotuning costs once and saves with every token.
-
-    against: the mode without tuning. cost_ns: seconds of tuning, once, as ns; source: how known.
-    saved_ns_per_token: untuned less tuned step time per token, both unprofiled, medians of the
-    repeats. break_even_tokens: tokens after which the cost is earned back. reason: why there is
-    no such number; empty where there is.
-    """
-
-    against: str
-    cost_ns: float | None
-    source: str
-    saved_ns_per_token: float | None
-    break_even_tokens: float | None
-    reason: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as plain data."""
-        return dict(vars(self))
-
-
-def tuning_gain(run: RunAnalysis) -> TuningGain | None:
+def tuning_gain(run: RecordedRun) -> TuningGain | None:
     """What autotuning pays in a run, None where it was not recorded beside an untuned mode."""
     against = next((mode for mode in UNTUNED if _step_times(run, mode)), None)
     tuned = _step_times(run, AUTOTUNED)
@@ -150,22 +43,22 @@ def tuning_gain(run: RunAnalysis) -> TuningGain | None:
     )
 
 
-def _step_times(run: RunAnalysis, mode: str) -> list[int]:
+def _step_times(run: RecordedRun, mode: str) -> list[int]:
     times = (a.headline.rate.unprofiled_step_ns for a in run.repeats(mode))
     return [ns for ns in times if ns is not None]
 
 
-def _tuning_cost(run: RunAnalysis, against: str) -> tuple[float | None, str]:
+def _tuning_cost(run: RecordedRun, against: str) -> tuple[float | None, str]:
     """Seconds of tuning in the repeat that tuned most, else how much later a cold start is ready.
 
     A repeat that found its choices in the cache says nothing about what finding them takes.
     """
     own = [cell.manifest for cell in run.cells if cell.mode == AUTOTUNED]
     times = [
-        seconds * S
+        seconds * 1e9
         for manifest in own
-        for path in (("autotune", "seconds"), ("startup", "autotune_seconds"))
-        if (seconds := manifest.number(*path)) is not None
+        for seconds in (manifest.autotune.seconds, manifest.startup.autotune_seconds)
+        if seconds is not None
     ]
     if times:
         return max(times), "autotuning"
@@ -176,33 +69,7 @@ def _tuning_cost(run: RunAnalysis, against: str) -> tuple[float | None, str]:
     return None, "not recorded"
 
 
-@dataclass(frozen=True)
-class SeamPrice:
-    """What capturing in pieces costs beside one graph of the same compiled step, unprofiled.
-
-    step_ns, whole_ns: median step of either. seams: per step. per_seam_ns: their difference per
-    seam; negative where the pieces are faster, which a spread within the repeats can cause
-    (`beyond` is False then).
-    """
-
-    mode: str
-    whole: str
-    step_ns: float
-    whole_ns: float
-    seams: float
-    beyond: bool
-
-    @property
-    def per_seam_ns(self) -> float:
-        """Difference of the two steps over the seams."""
-        return (self.step_ns - self.whole_ns) / self.seams
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as plain data."""
-        return {**vars(self), "per_seam_ns": self.per_seam_ns}
-
-
-def seam_prices(run: RunAnalysis) -> tuple[SeamPrice, ...]:
+def seam_prices(run: RecordedRun) -> tuple[SeamPrice, ...]:
     """Modes of a run that were captured in pieces, each against `compiled-graph`.
 
     Only modes with the same compiled kernels: tuning changes more than the seams.
@@ -216,14 +83,17 @@ def seam_prices(run: RunAnalysis) -> tuple[SeamPrice, ...]:
         if not own or not whole or parts is None or not parts.seams:
             continue
         apart = min(own) > max(whole) or max(own) < min(whole)
+        step, whole_step = spread(own).median or 0, spread(whole).median or 0
         found.append(
             SeamPrice(
                 mode=mode,
                 whole="compiled-graph",
-                step_ns=spread(own).median or 0,
-                whole_ns=spread(whole).median or 0,
+                step_ns=step,
+                whole_ns=whole_step,
                 seams=parts.seams,
                 beyond=apart,
+                per_seam_ns=(step - whole_step) / parts.seams,
+                change_ns=step - whole_step,
             )
         )
     return tuple(found)

@@ -37,7 +37,7 @@ def test_the_first_line_is_the_answer_then_the_verdict(capsys: Out) -> None:
 def test_json_is_the_versioned_object(capsys: Out) -> None:
     assert main(["analyze", EAGER, "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert summary["schema"] == "gaptrace.measure/1"
+    assert summary["schema"] == "gaptrace.analysis/1"
     assert summary["steps"]["median"]["kernels"] == 125
 
 
@@ -53,7 +53,7 @@ def test_files_are_written_whole_and_never_over_another(tmp_path: Path, capsys: 
     assert main(["analyze", EAGER, "-o", str(target)]) == 0
     captured = capsys.readouterr()
     assert f"Wrote {target}" in captured.err
-    assert json.loads(target.read_text())["schema"] == "gaptrace.measure/1"
+    assert json.loads(target.read_text())["schema"] == "gaptrace.analysis/1"
     assert main(["analyze", EAGER, "-o", str(target)]) == 2
     assert "--force" in capsys.readouterr().err
     assert main(["analyze", EAGER, "-o", str(target), "--force"]) == 0

@@ -141,6 +141,14 @@ NAMES: tuple[tuple[str, str, str], ...] = (
         "tinygemm",
     ),
     ("void marlin::Marlin<__nv_bfloat16, 1125899906909960l, 256>(int4 const*)", "gemm", "Marlin"),
+    ("void turbomind::rms_norm_kernel<__nv_bfloat16>(int)", "pointwise", "TurboMind"),
+    ("gemm_Bfloat16_E4m3E4m3_Fp32_t128x64x128u2_s6_et64x32_sm100f", "gemm", "TensorRT-LLM"),
+    (
+        "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<"
+        "cutlass::gemm::GroupProblemShape<cute::tuple<int>>>>(P)",
+        "gemm",
+        "CUTLASS",
+    ),
     ("void marlin::gptq_marlin_repack_kernel<4, 256, true>(unsigned int*)", "pointwise", "Marlin"),
     (
         "void kgemm_4bit_inference_naive<__nv_bfloat16, 128, 16>(int, int)",

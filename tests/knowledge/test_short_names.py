@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from gaptrace.knowledge import symbols
-from gaptrace.knowledge.short_names import short_name
+from gaptrace.knowledge.short_names import short_name, short_names
 from tests.knowledge.names import LAMBDA, NAMES
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, "
@@ -219,3 +219,41 @@ def test_short_names_are_short_and_never_empty() -> None:
         assert len(short) <= 80
         assert bool(short) == bool(name)
     assert short_name("k" * 200) == "k" * 79 + "…"
+
+
+def test_names_that_look_alike_keep_what_tells_them_apart() -> None:
+    fill = f"{ELEMENTWISE}at::native::FillFunctor<{{}}>, X >(int)"
+    mul = "_fused__to_copy_mul_"
+    found = short_names(
+        [
+            "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT",
+            "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT",
+            fill.format("long"),
+            fill.format("float"),
+            f"triton_poi{mul}1",
+            f"triton_poi{mul}12",
+            "plain_kernel",
+        ]
+    )
+    assert list(found.values()) == [
+        "nvjet 64x8 tnt [2x1]",
+        "nvjet 64x8 tnt [4x1]",
+        "plain_kernel",
+        "triton_poi mul [1]",
+        "triton_poi mul [12]",
+        "at::native::elementwise<fill> [float]",
+        "at::native::elementwise<fill> [long]",
+    ]
+
+
+def test_the_launching_op_tells_apart_what_the_names_do_not() -> None:
+    long = [f"void acme::widget<{'A' * 40}{letter}>(int)" for letter in "xy"]
+    assert set(short_names(long).values()) == {"acme::widget [#1]", "acme::widget [#2]"}
+    ops = dict(zip(long, ("aten::mul", "aten::add"), strict=True))
+    assert short_names(long, ops)[long[1]] == "acme::widget [aten::add]"
+
+
+def test_no_two_names_of_a_table_are_alike() -> None:
+    found = short_names(name for name, _, _ in NAMES)
+    assert len(set(found.values())) == len(found)
+    assert max(map(len, found.values())) <= 80

@@ -16,14 +16,14 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import analyze
 from gaptrace.trace import RunInfo
 from tests.builders import Event, kernel, launch, mark, op, trace_of
 
 if TYPE_CHECKING:
-    from gaptrace.findings.rule import Finding
+    from gaptrace.analysis import Analysis
     from gaptrace.measure.options import Options
-    from gaptrace.measure.result import Analysis
+    from gaptrace.results.analysis import Finding
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
@@ -83,10 +83,10 @@ def loop(
 
 def ids(analysis: Analysis) -> list[str]:
     """The ids of the findings, in their order."""
-    return [finding.id for finding in analysis.findings]
+    return [finding.id for finding in analysis.result.findings]
 
 
 def the(analysis: Analysis, name: str) -> Finding:
     """The one finding with this id."""
-    (found,) = [finding for finding in analysis.findings if finding.id == name]
+    (found,) = [finding for finding in analysis.result.findings if finding.id == name]
     return found

@@ -569,7 +569,7 @@ def test_summary_has_every_stable_name_and_no_nan() -> None:
         analyze(load(SAMPLES / "small_decoder_eager.json.gz")).summary, allow_nan=False
     )
     summary = json.loads(text)
-    assert summary["schema"] == "gaptrace.measure/1"
+    assert summary["schema"] == "gaptrace.analysis/1"
     stable = {
         "source": ["path", "format", "events", "gpu", "engine", "rank"],
         "quality": ["verdict", "reasons"],

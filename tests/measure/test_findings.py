@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from gaptrace import findings
+from gaptrace.analysis import analyze
 from gaptrace.findings.rule import REGISTRY
-from gaptrace.knowledge.rules import pages
-from gaptrace.measure.analyze import analyze
+from gaptrace.knowledge.rules import common_clauses, pages, template
+from gaptrace.results.codec import to_data
 from tests.builders import (
     Event,
     graph_launch,
@@ -29,7 +33,7 @@ from tests.measure.loops import ADD, GEMM, eager, eagers, ids, loop, the
 from tests.strategies import random_trace
 
 if TYPE_CHECKING:
-    from gaptrace.measure.result import Analysis
+    from gaptrace.analysis import Analysis
 
 
 def launch_bound(at: int, corr: int, step: int) -> list[Event]:
@@ -64,18 +68,20 @@ def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
 
 
 def test_findings_are_ranked_by_ceiling_then_id() -> None:
-    found = loop(launch_bound, period=100_000).findings
+    found = loop(launch_bound, period=100_000).result.findings
     ranks = [(-finding.ceiling_ns_per_token, finding.id) for finding in found]
     assert ranks == sorted(ranks)
     assert len(found) >= 2
 
 
 def test_findings_are_plain_data_with_the_answers_of_their_page() -> None:
-    finding = loop(launch_bound, period=100_000).findings[0]
-    data = json.loads(json.dumps(finding.as_dict()))
+    finding = loop(launch_bound, period=100_000).result.findings[0]
+    data = json.loads(json.dumps(to_data(finding)))
     assert data["id"] == "GT101"
     assert data["ceiling_ns_per_token"] == 70_000
     assert data["overlaps"] == ["GT102"]
+    assert data["part_of"] is None
+    assert data["quantities"]["busy"] == {"value": 30_000, "unit": "ns", "basis": "traced"}
     assert "reduce-overhead" in data["what_to_try"]
     assert data["how_we_know"]
     assert data["how_to_check"]
@@ -106,7 +112,7 @@ def test_training_steps_are_not_called_decode() -> None:
         return [back, *launch_bound(at, corr, step)]
 
     found = the(loop(draw, period=100_000), "GT101")
-    assert found.title == "launch-bound eager step"
+    assert found.title == "launch-bound eager training"
     assert "per token" not in found.text
 
 
@@ -124,9 +130,9 @@ def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> N
     found = analyze(load_events(events))
     idle = found.headline.per_token["idle_ns"].median or 0
     busy = found.headline.per_token["busy_ns"].median or 0
-    overlaps = {finding.id: finding.overlaps for finding in found.findings}
-    assert len(overlaps) == len(found.findings)
-    for finding in found.findings:
+    overlaps = {finding.id: finding.overlaps for finding in found.result.findings}
+    assert len(overlaps) == len(found.result.findings)
+    for finding in found.result.findings:
         assert finding.id in REGISTRY
         # Where few steps have any of it, their mean may be more than the median step is long.
         mean = "mean over all" in finding.text
@@ -138,7 +144,7 @@ def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> N
             assert finding.places > 0
         for other in finding.overlaps:
             assert finding.id in overlaps[other]
-        json.dumps(finding.as_dict(), allow_nan=False)
+        json.dumps(to_data(finding), allow_nan=False)
 
 
 # --- nothing to win
@@ -147,15 +153,15 @@ def test_whatever_the_trace_findings_keep_their_bounds(events: list[Event]) -> N
 def test_captured_decode_is_told_that_nothing_is_to_win() -> None:
     found = loop(captured, period=100_000)
     assert ids(found) == ["GT001"]
-    assert found.findings[0].ceiling_ns_per_token == 0
-    assert "100 % of the kernels" in found.findings[0].text
-    assert "1 launch call per token" in found.findings[0].text
+    assert found.result.findings[0].ceiling_ns_per_token == 0
+    assert "100 % of the kernels" in found.result.findings[0].text
+    assert "1 launch call per token" in found.result.findings[0].text
 
 
 def test_a_queue_that_never_runs_dry_is_gpu_bound() -> None:
     found = loop(queued, period=100_000)
     assert ids(found) == ["GT002"]
-    assert found.findings[0].ceiling_ns_per_token == 0
+    assert found.result.findings[0].ceiling_ns_per_token == 0
 
 
 def test_backpressure_is_named_when_gpu_bound() -> None:
@@ -167,7 +173,7 @@ def test_backpressure_is_named_when_gpu_bound() -> None:
 
     found = loop(draw, period=100_000)
     assert ids(found) == ["GT002"]
-    assert "waits 40.0 µs per token for room" in found.findings[0].text
+    assert "waits 40.0 µs per token for room" in found.result.findings[0].text
 
 
 def test_launch_bound_steps_are_not_called_healthy() -> None:
@@ -186,19 +192,19 @@ def test_withheld_causes_silence_all_rules_about_the_host() -> None:
     found = loop(draw, period=100_000)
     assert found.quality.withholds("causes")
     assert ids(found) == ["GT003"]
-    assert "clocks" in found.findings[0].text
+    assert "clocks" in found.result.findings[0].text
 
 
 def test_a_trace_without_gpu_work_has_no_step() -> None:
     found = analyze(trace_of(op("aten::mm", at=10, dur=5)))
     assert ids(found) == ["GT004"]
-    assert "profile with ProfilerActivity.CUDA" in found.findings[0].text
+    assert "profile with ProfilerActivity.CUDA" in found.result.findings[0].text
 
 
 def test_prefill_alone_is_no_decode_step() -> None:
     found = loop(launch_bound, period=100_000, label="step[EXTEND bs=2 toks={}]")
     assert ids(found) == ["GT004"]
-    assert "6 prefill" in found.findings[0].text
+    assert "6 prefill" in found.result.findings[0].text
 
 
 def test_the_profilers_own_idle_is_named_and_in_no_ceiling() -> None:
@@ -223,13 +229,13 @@ def manifest(**rest: Any) -> dict[str, Any]:
     return {"schema": "gaptrace.run/1", "step": {"tokens": 1}, **rest}
 
 
-def test_dilation_is_said_and_ceilings_are_held_to_unprofiled_idle() -> None:
+def test_the_slowdown_is_named_and_ceilings_are_capped_at_unprofiled_idle() -> None:
     run = manifest(unprofiled={"median_ns": 60_000})
     found = loop(launch_bound, period=100_000, manifest=run)
-    assert "1.7 times" in the(found, "GT006").text
+    assert "1.67x the time" in the(found, "GT006").text
     # 60,000 unprofiled less 30,000 busy.
     assert the(found, "GT101").ceiling_ns_per_token == 30_000
-    assert "Held to the unprofiled idle" in the(found, "GT101").text
+    assert "Capped at the unprofiled idle" in the(found, "GT101").text
 
 
 def test_a_step_that_profiling_does_not_slow_needs_no_word() -> None:
@@ -336,20 +342,20 @@ def test_rare_work_is_a_mean_and_says_so() -> None:
     assert "in 1 of 5 steps, mean over all" in found.text
 
 
-def holding(at: int, corr: int, step: int) -> list[Event]:
+def stalling(at: int, corr: int, step: int) -> list[Event]:
     loader = op("enumerate(DataLoader)#next", at=at + 100_000, dur=300_000)
     inner = op("aten::stack", at=at + 150_000, dur=50_000)
     return [*one_kernel(at, corr), loader, inner]
 
 
-def test_one_op_that_holds_the_host_up_counts_its_own_time() -> None:
-    found = the(loop(holding, period=500_000), "GT106")
+def test_one_op_that_stalls_the_host_counts_its_self_time() -> None:
+    found = the(loop(stalling, period=500_000), "GT106")
     assert found.ceiling_ns_per_token == 300_000 - 50_000
-    assert found.title == "enumerate(DataLoader)#next holds the host up"
+    assert found.title == "enumerate(DataLoader)#next stalls the host"
     assert found.places == 5
 
 
-def test_short_ops_hold_nobody_up() -> None:
+def test_short_ops_stall_nobody() -> None:
     assert "GT106" not in ids(loop(launch_bound, period=100_000))
 
 
@@ -473,3 +479,48 @@ def test_names_of_kernels_used_here_are_of_the_class_they_stand_for() -> None:
     from gaptrace.knowledge.kernel_names import classify
 
     assert (classify(GEMM).op_class, classify(ADD).op_class) == ("gemm", "pointwise")
+
+
+# --- the templates
+
+
+def fields(text: str | tuple[str, ...] | list[str]) -> set[str]:
+    """The names that a template asks for."""
+    return {name.split(".")[0] for name in re.findall(r"\{([\w.]+)", str(text))}
+
+
+def test_templates_ask_only_for_what_the_rules_supply() -> None:
+    """Every field is a clause or a name that the code of the rules gives a fact."""
+    code = "".join(path.read_text() for path in Path(findings.__path__[0]).glob("*.py"))
+    known = set(re.findall(r"[\"'](\w+)[\"']|\b(\w+)=", code))
+    names = {name for pair in known for name in pair if name}
+    for rule in REGISTRY:
+        found = template(rule)
+        texts = [found.title, found.text, found.evidence, *found.titles.values()]
+        for text in (*texts, *found.clauses.values()):
+            assert fields(text) <= names | set(found.clauses), (rule, text)
+        for name, text in found.clauses.items():
+            assert fields(text) or name in names, (rule, name)
+        assert set(found.part_of) <= set(REGISTRY) - {rule}
+
+
+def test_no_clause_is_part_of_itself_and_each_is_part_of_a_text() -> None:
+    for rule in REGISTRY:
+        found = template(rule)
+        below = {name: fields(text) & set(found.clauses) for name, text in found.clauses.items()}
+        # `reason` is filled by itself, once for each reason.
+        reached = (fields(found.text) | {"reason"}) & set(found.clauses)
+        for _ in found.clauses:
+            reached |= {name for outer in reached for name in below[outer]}
+            assert not any(name in below[name] for name in below), rule
+            below = {
+                name: inner | {b for a in inner for b in below[a]} for name, inner in below.items()
+            }
+        own = set(found.clauses) - set(common_clauses())
+        assert own <= reached, rule
+
+
+def test_a_part_of_another_finding_names_it() -> None:
+    found = loop(launch_bound, period=100_000)
+    assert the(found, "GT102").part_of == "GT101"
+    assert the(found, "GT101").part_of is None

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import analyze
 from gaptrace.reading.loading import load
+from gaptrace.results.codec import to_data
 from tests.builders import Event, graph_launch, kernel, launch, mark, op, runtime
 from tests.measure.loops import GEMM, eager, eagers, ids, loop, the
 
@@ -73,7 +74,7 @@ def test_no_idle_left_for_the_host_is_nothing_to_win() -> None:
         "The host is late for 22.0 µs per token as profiled (none of it is left unprofiled)."
         in text
     )
-    assert "between graph nodes, 1.50 µs/token." in found.sentence
+    assert "between graph nodes, 1.50 µs per token." in found.sentence
 
 
 def test_three_pieces_are_not_many() -> None:
@@ -239,7 +240,7 @@ def test_one_recompile_is_not_several() -> None:
     one = {"guard": "x.dtype", "function": "forward", "phase": "warmup", "seconds": 2.5}
     run = manifest(compile={"recompiles": [one], "recompile_count": 1})
     text = the(loop(compiling(), period=100_000, manifest=run), "GT305").text
-    assert "counted 1 recompile during warm-up. It took 2.50 s." in text
+    assert "counted 1 recompile during warm-up. That took 2.50 s." in text
 
 
 def test_graph_breaks_are_named() -> None:
@@ -259,7 +260,7 @@ def test_recompiles_outside_the_profiled_steps() -> None:
     run = manifest(compile={"recompiles": [one, one], "recompile_count": 2})
     found = the(loop(compiling(), period=100_000, manifest=run), "GT305")
     assert found.ceiling_ns_per_token == 0
-    assert "2 recompiles during warm-up. They took 5.00 s. Guards that failed: x.dtype" in (
+    assert "2 recompiles during warm-up. That took 5.00 s. Guards that failed: x.dtype" in (
         found.text
     )
 
@@ -311,16 +312,16 @@ def test_every_recorded_trace_gets_sensible_findings(corpus: Path) -> None:
     assert paths
     for path in paths:
         found = analyze(load(path))
-        assert found.findings or found.headline.complete, path.name
+        assert found.result.findings or found.headline.complete, path.name
         limit = found.headline.per_token["idle_ns"].median
-        for finding in found.findings:
-            json.dumps(finding.as_dict())
+        for finding in found.result.findings:
+            json.dumps(to_data(finding))
             if finding.id.startswith(("GT1", "GT2", "GT3", "GT4")) and finding.id != "GT206":
                 assert finding.ceiling_ns_per_token <= (limit or 0), (path.name, finding.id)
         if found.quality.withholds("causes"):
             assert not [name for name in ids(found) if name.startswith(HOST_RULES[:2])]
         if "GT001" in ids(found) or "GT002" in ids(found):
-            assert not [f for f in found.findings if f.id in {"GT101", "GT102", "GT402"}]
+            assert not [f for f in found.result.findings if f.id in {"GT101", "GT102", "GT402"}]
 
 
 @pytest.mark.corpus
@@ -344,6 +345,6 @@ def test_the_bound_on_waits_holds_where_both_sides_were_recorded(corpus: Path) -
     before = analyze(load(corpus / "public/moe_before_b200x2.json.gz"))
     after = analyze(load(corpus / "public/moe_syncless_b200x2.json.gz"))
     won = before.headline.steps["idle_ns"].median - after.headline.steps["idle_ns"].median
-    waits = [f for f in before.findings if f.id in {"GT201", "GT203"}]
+    waits = [f for f in before.result.findings if f.id in {"GT201", "GT203"}]
     sync = before.headline.idle_by_cause_ns["sync"]
     assert sync < won <= sum(f.ceiling_ns_per_token for f in waits)

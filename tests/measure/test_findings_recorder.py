@@ -202,7 +202,7 @@ def test_trials_much_longer_than_the_kernels_are_told() -> None:
     assert (found.ceiling_ns_per_token, found.places) == (0, 1)
     assert "took 100 µs on average when each was tried alone" in found.text
     assert "(the best library calls 120 µs)" in found.text
-    assert "In this step their 1 kernels take 50.0 µs on average: 50 % of a trial" in found.text
+    assert "In this step their 1 kernel takes 50.0 µs on average: 50 % of a trial" in found.text
 
 
 def test_each_bucket_asked_for_its_own_graph() -> None:

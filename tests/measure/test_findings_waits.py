@@ -37,7 +37,7 @@ KINDS = [
 @pytest.mark.parametrize(("around", "name"), KINDS)
 def test_waits_are_told_apart_by_the_op_that_waits(around: tuple[str, ...], name: str) -> None:
     found = loop(waiting(*around), period=100_000)
-    waits = [f for f in found.findings if f.id in {"GT201", "GT202", "GT203", "GT204"}]
+    waits = [f for f in found.result.findings if f.id in {"GT201", "GT202", "GT203", "GT204"}]
     assert [f.id for f in waits] == [name]
     # The host waited for 48,000; behind it the GPU was idle for 50,000.
     assert waits[0].ceiling_ns_per_token == WAITED

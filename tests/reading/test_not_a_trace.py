@@ -62,7 +62,7 @@ CASES: dict[str, tuple[bytes, str, str]] = {
         "memory snapshot",
         "timeline",
     ),
-    "own result": (b'{"schema": "gaptrace.measure/1", "x": {}}', "result of gaptrace", "made of"),
+    "own result": (b'{"schema": "gaptrace.analysis/1", "x": {}}', "result of gaptrace", "made of"),
     "other json": (b'{"loss": [1, 2], "epoch": 3}', "no traceEvents list (it has loss, epoch)", ""),
     "events of another type": (b'{"traceEvents": null, "a": 1}', "no traceEvents list", ""),
     "json list": (b"[1, 2, 3]", "JSON list without any events", ""),

@@ -1,0 +1,1 @@
+"""Result to Document: one builder a section, typed blocks, no format in sight."""

@@ -1,0 +1,303 @@
+"""What a comparison says in sentences: the answer, the kernels, the 2x2, the gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gaptrace import units
+from gaptrace.quantity import NS, POINTS, SHARE, Quantity, change
+from gaptrace.results.comparison import (
+    BETTER,
+    HELD,
+    RUNS,
+    TOO_FEW,
+    TRIPPED,
+    WITHHELD,
+    WITHIN_NOISE,
+    WORSE,
+    Bridge,
+    BridgePart,
+    ComparisonResult,
+    Corner,
+    GateResult,
+    Maybe,
+    MetricRow,
+    Number,
+    Pair,
+    TwoByTwo,
+    Work,
+)
+from gaptrace.vocabulary import OP_CLASSES
+
+# Parts of a bridge that are named in a sentence.
+NAMED = 3
+# From here on a factor says more than a percentage.
+CLEAR_FACTOR = 1.5
+# The status that a line begins with.
+STATUS = {
+    BETTER: "Better",
+    WORSE: "Worse",
+    WITHIN_NOISE: "No change beyond noise",
+    TOO_FEW: "Not judged",
+    WITHHELD: "Not judged",
+}
+
+
+def said(comparison: ComparisonResult) -> ComparisonResult:
+    """The comparison with all its sentences."""
+    pairs = tuple(
+        replace(pair, sentence=pair_sentence(pair), kernel_sentence=work_sentence(pair.work))
+        for pair in comparison.pairs
+    )
+    square = comparison.two_by_two
+    if square is not None:
+        edges = {
+            name: replace(getattr(square, name), words=work_sentence(getattr(square, name).work))
+            for name in (
+                "compiled_launched", "compiled_captured", "captured_eager", "captured_compiled"
+            )
+        }  # fmt: skip
+        square = replace(square, **edges)
+        square = replace(square, sentence=_story(square))
+    return replace(
+        comparison,
+        pairs=pairs,
+        two_by_two=square,
+        gates=tuple(replace(gate, text=gate_text(gate)) for gate in comparison.gates),
+        sentence=square.sentence if square is not None else pairs[0].sentence,
+    )
+
+
+def text(value: Maybe, unit: str) -> str:
+    """A figure for a sentence."""
+    return units.text(Quantity(value, unit))
+
+
+def signed(value: Maybe, unit: str = NS) -> str:
+    """A change for a sentence, with its sign."""
+    return units.text(change(value, unit))
+
+
+def headline(comparison: ComparisonResult) -> str:
+    """The answer in one line of at most 25 words that begins with a status."""
+    ranked = by_verdict(comparison.pairs)
+    square = comparison.two_by_two
+    if square is not None and (best := _best(square)) is not None:
+        return _fastest(square.eager, best, ranked)
+    if len(ranked) == 1:
+        return pair_headline(ranked[0])
+    worst = ranked[0]
+    alike = sum(pair.verdict == worst.verdict for pair in ranked)
+    count = f" in {alike} of {len(ranked)} pairs"
+    step = worst.metric("step_time")
+    return f"{STATUS[worst.verdict]}{count}; {worst.label}: {_times(step)}{_size(step, ', ')}."
+
+
+def _fastest(eager: Corner, best: Corner, pairs: Sequence[Pair]) -> str:
+    """The fastest of the four modes, and what its step is to the eager one."""
+    line = f"{best.label} is the fastest of four modes, {text(best.step_ns, NS)} per step"
+    if best.label == eager.label:
+        return f"No mode is better than {line}."
+    verdict = next((p.verdict for p in pairs if p.candidate.label == best.label), BETTER)
+    factor = ""
+    if eager.step_ns and best.step_ns:
+        factor = f", {units.digits(eager.step_ns / best.step_ns)}x {eager.label}"
+    return f"{STATUS[verdict]}: {line}{factor}."
+
+
+def by_verdict(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs, the worst first: worse ones by how much, then those not judged, then the rest."""
+    order = {WORSE: 0, WITHHELD: 1, TOO_FEW: 1, WITHIN_NOISE: 2, BETTER: 3}
+    return sorted(
+        pairs, key=lambda pair: (order[pair.verdict], -(pair.metric("step_time").ratio or 0))
+    )
+
+
+def pair_headline(pair: Pair) -> str:
+    """The answer on one pair in at most 25 words: status, step times, how sure."""
+    step = pair.metric("step_time")
+    if step.baseline.value is None or step.candidate.value is None:
+        return f"Not judged: no step time to compare, {step.note or 'no steps'}."
+    line = f"{STATUS[step.verdict]}: {_times(step)}"
+    if step.verdict == WITHHELD:
+        return f"{line}; {step.note}."
+    line += _size(step, ", ")
+    if step.verdict == TOO_FEW:
+        return f"{line}; {TOO_FEW}."
+    if step.verdict in (BETTER, WORSE):
+        line += f", {'beyond noise' if step.basis == RUNS else step.note or 'beyond noise'}"
+    return f"{line}."
+
+
+def pair_sentence(pair: Pair) -> str:
+    """The answer on one pair, with the largest parts of the difference."""
+    parts = bridge_sentence(pair.bridge) if pair.verdict in (BETTER, WORSE, TOO_FEW) else ""
+    line = pair_headline(pair)
+    return f"{line[:-1]}; {parts}." if parts else line
+
+
+def _times(step: MetricRow) -> str:
+    return f"{text(step.baseline.value, NS)} → {text(step.candidate.value, NS)} per step"
+
+
+def _size(step: MetricRow, joint: str) -> str:
+    """How much faster or slower, as a factor where that says more; empty where equal."""
+    before, after = step.baseline.value, step.candidate.value
+    if not before or not after or before == after:
+        return ""
+    speed = before / after
+    factor = max(speed, 1 / speed)
+    if factor < CLEAR_FACTOR:
+        return f"{joint}{signed(step.ratio, SHARE)}"
+    return f"{joint}{units.digits(factor)}x {'faster' if speed > 1 else 'slower'}"
+
+
+def bridge_sentence(bridge: Bridge | None) -> str:
+    """The parts of a bridge that moved most; of estimated causes only which was the largest."""
+    if bridge is None or not bridge.split:
+        return ""
+    if not any(part.estimated for part in bridge.parts):
+        moved = sorted(waterfall(bridge), key=lambda part: (-abs(part.delta_ns), part.key))
+        return ", ".join(f"{signed(part.delta_ns)} {part.title}" for part in moved[:NAMED])
+    busy, idle = (
+        sum(p.delta_ns for p in bridge.parts if p.kind == kind) for kind in ("busy", "idle")
+    )
+    line = ", ".join(f"{signed(ns)} {kind}" for kind, ns in (("busy", busy), ("idle", idle)) if ns)
+    causes = _main_causes(bridge, 1 if idle > 0 else -1)
+    if not causes or not idle:
+        return line
+    return f"{line}; most of the idle that {'came' if idle > 0 else 'went'} was {causes} (estimate)"
+
+
+def _main_causes(bridge: Bridge, sign: int) -> str:
+    """The one or two causes that make up most of what idle moved by; empty where none do."""
+    moved = sorted(
+        ((sign * p.delta_ns, p.title) for p in bridge.parts if p.kind == "idle"), reverse=True
+    )
+    moved = [item for item in moved if item[0] > 0]
+    total = sum(ns for ns, _ in moved)
+    named = moved[:1] if moved and 2 * moved[0][0] > total else moved[:2]
+    if 2 * sum(ns for ns, _ in named) <= total:
+        return ""
+    return " and ".join(title.removeprefix("idle: ") for _, title in named)
+
+
+def waterfall(bridge: Bridge) -> list[BridgePart]:
+    """The parts that moved, largest gain first and largest loss last.
+
+    In this order the way from one end to the other stays between 0 and the longer step.
+    """
+    moved = [part for part in bridge.parts if part.delta_ns]
+    return sorted(moved, key=lambda part: (part.delta_ns, part.kind, part.key))
+
+
+def profiling_remark(bridge: Bridge) -> str:
+    """By how much profiling changed each step; empty where that is not known."""
+    before, after = bridge.unprofiled_baseline_ns, bridge.unprofiled_candidate_ns
+    if before is None or after is None:
+        return ""
+    added = (bridge.baseline_ns - before, bridge.candidate_ns - after)
+    return (
+        f"profiling changed these steps by {signed(added[0])} (baseline) and {signed(added[1])} "
+        "(candidate)"
+    )
+
+
+def work_sentence(work: Work) -> str:
+    """What happened to the kernels and to busy time; empty where either is unknown."""
+    before, after = work.kernels
+    if before is None or after is None or work.busy_ns is None:
+        return ""
+    count = after - before
+    subject = work.subject[:1].upper() + work.subject[1:]
+    if count:
+        share = f"{text(abs(count) / before, SHARE)} of the kernels" if before else "kernels"
+        counts = f"({units.count(before)} → {units.count(after)})"
+        line = f"{subject} {'removed' if count < 0 else 'added'} {share} {counts}"
+    else:
+        line = f"{subject} left the number of kernels as it was"
+    if work.busy_verdict == WITHIN_NOISE or not work.busy_ns:
+        by = signed(work.busy_ratio or 0, SHARE)
+        return f"{line}; GPU busy time did not change beyond noise ({by})."
+    lost = work.busy_ns > 0
+    line += ", yet " if lost and count < 0 else ", and "
+    line += f"GPU busy time {'grew' if lost else 'fell'} by {text(abs(work.busy_ns), NS)} per token"
+    named = []
+    for item in work.classes:
+        names = ", ".join(f"{k.short} ×{units.count(k.per_token)}" for k in item.kernels)
+        behind = f": {names}" if names else ""
+        named.append(f"{OP_CLASSES[item.op_class].label} ({signed(item.delta_ns)}{behind})")
+    line += f", on {', '.join(named)}" if named else ""
+    return f"{line}{f' ({TOO_FEW})' if work.busy_verdict == TOO_FEW else ''}."
+
+
+def _best(square: TwoByTwo) -> Corner | None:
+    known = [c for c in square.corners.values() if c.label == square.best and c.step_ns]
+    return known[0] if known else None
+
+
+def _story(square: TwoByTwo) -> str:
+    """What compiling and capture did, each on its own and both together."""
+    lines = [square.compiled_launched.words]
+    idle, step = square.compiled_launched.idle_ns, square.compiled_launched.step_ns
+    if idle is not None and step is not None:
+        lines.append(
+            f"With plain launches it {'saved' if idle < 0 else 'cost'} {text(abs(idle), NS)} of "
+            f"idle time per token, because the GPU waits {'less' if idle < 0 else 'more'} to be "
+            f"told what to do: {text(abs(step), NS)} per step {'faster' if step < 0 else 'slower'} "
+            "in all."
+        )
+    on_top, alone = square.captured_compiled.step_ns, square.captured_eager.step_ns
+    if on_top is not None:
+        also = f", capture alone by {signed(alone)}" if alone is not None else ""
+        lines.append(f"Capture on top of compiling changes the step by {signed(on_top)}{also}.")
+    captured = square.compiled_captured.step_ns
+    if captured is not None:
+        verb = "wins" if captured < 0 else "loses"
+        lines.append(f"Once captured, compiling {verb} {text(abs(captured), NS)} per step.")
+    if (best := _best(square)) is not None:
+        lines.append(f"Fastest: {best.label}, {text(best.step_ns, NS)} per step.")
+    return " ".join(line for line in lines if line)
+
+
+def gate_text(gate: GateResult) -> str:
+    """One line that names the gate's metric, its figures and by how much."""
+    value = gate.candidate
+    if gate.status not in (HELD, TRIPPED) or value is None:
+        return f"{gate.metric}: {gate.reason}"
+    line = _moved(gate, value) if gate.relative else _bound(gate, value)
+    if gate.status == HELD:
+        return f"{line}, but within noise" if gate.reason else line
+    return f"{line} ({gate.reason})" if gate.reason else line
+
+
+def _moved(gate: GateResult, value: Number) -> str:
+    """A relative gate: how far the figure moved, and the limit."""
+    before = gate.baseline or 0
+    moved = value - before
+    points = gate.unit == SHARE
+    verb = "rose by" if moved > 0 else "fell by" if moved < 0 else "changed by"
+    size = text(abs(moved), POINTS if points else gate.unit)
+    if not points and before:
+        size += f" ({text(abs(moved) / before, SHARE)})"
+    line = f"{gate.metric} {verb} {size}, {text(before, gate.unit)} → {text(value, gate.unit)}"
+    unit = POINTS if points else SHARE
+    worse = moved if gate.better == "lower" else -moved
+    worse = worse if points else worse / before if before else float("inf") if worse else 0
+    if gate.status == HELD:
+        side = "over" if gate.reason else "within"
+        return f"{line}: {side} the limit of {text(gate.limit, unit)}"
+    over = f", {text(worse - gate.limit, unit)} over" if worse != float("inf") else ""
+    return f"{line}: the limit is {text(gate.limit, unit)} worse{over}"
+
+
+def _bound(gate: GateResult, value: Number) -> str:
+    lower = gate.better == "lower"
+    over = value - gate.limit if lower else gate.limit - value
+    shown, limit = text(value, gate.unit), text(gate.limit, gate.unit)
+    if over <= 0:
+        return f"{gate.metric} is {shown}: {'at most' if lower else 'at least'} {limit} asked for"
+    by = text(over, POINTS if gate.unit == SHARE else gate.unit)
+    return f"{gate.metric} is {shown}: {by} {'over' if lower else 'under'} the limit of {limit}"

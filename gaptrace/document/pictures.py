@@ -1,0 +1,175 @@
+"""Pictures that ask the trace: the strip of steps, and one step drawn out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gaptrace import units
+from gaptrace.document.blocks import (
+    Bar,
+    Bars,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Row,
+    Segment,
+    Sentence,
+    Table,
+    Text,
+    Timeline,
+)
+from gaptrace.document.sections import Context
+from gaptrace.measure.gaps import CAUSES as CAUSE_ORDER
+from gaptrace.measure.steps import Steps
+from gaptrace.quantity import NS, TRACED, Quantity
+from gaptrace.results.analysis import AnalysisResult
+from gaptrace.timeline.views import Budget, Pick, Place, picks, step_views, step_window, views
+from gaptrace.vocabulary import BUSY, CAUSES, STEP_METRICS
+
+if TYPE_CHECKING:
+    from gaptrace.measure.result import Analysis
+
+STRIP_STEPS = 120
+_STEP_COLUMNS = ("period_ns", "busy_ns", "idle_ns", "host_dispatch_ns", "kernels", "launches")
+
+
+def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
+    """The steps as bars, busy and idle by cause, with every step as a table.
+
+    Of more than 120 steps the longest of each run of neighbours. Nothing with fewer than two steps.
+    """
+    steps, prefix = analysis.step_table, context.prefix
+    if steps is None or steps.has_ops.sum() < 2 or steps.rule == "whole trace":
+        return
+    words = {pick.index: pick.word for pick in picks(steps)}
+    shown = _shown(steps, frozenset(words))
+    bars = tuple(_bar(steps, i, size, words.get(i, "")) for i, size in shown)
+    table = Table(
+        f"{prefix}every-step",
+        "every step",
+        (
+            Column("step", "step", numeric=True),
+            *(
+                Column(metric.label, metric.term, metric.unit, TRACED, numeric=True)
+                if metric.unit == NS
+                else Column(metric.label, metric.term, metric.unit, numeric=True)
+                for metric in (STEP_METRICS[name] for name in _STEP_COLUMNS)
+            ),
+            Column("phase", "phase"),
+            Column("left out because", "excluded"),
+        ),
+        tuple(_step_row(steps, i) for i in range(len(steps))),
+    )
+    merged = max(size for _, size in shown)
+    left_out = sum(1 for reason in steps.excluded if reason)
+    yield Sentence(
+        (
+            f"{units.count(len(steps))} ",
+            Text("steps", term="step"),
+            f" found by {steps.rule}; bars are step times, split into ",
+            Text("busy", term="busy"),
+            " and ",
+            Text("idle", term="idle"),
+            " by cause.",
+            f" Each bar is a picked step or the longest of {merged} neighbours."
+            if merged > 1
+            else "",
+            f" Pale: {left_out} left out of medians." if left_out else "",
+        ),
+        "lead",
+    )
+    block = Bars(f"{prefix}steps-bars", "", bars)
+    yield Chart(f"{prefix}steps-chart", "", "steps", (), table, "cause", block)
+
+
+def _shown(steps: Steps, picked: frozenset[int]) -> list[tuple[int, int]]:
+    """The steps to draw, each with how many neighbours it stands for: a picked one, else the
+    longest of them.
+    """
+    usable = np.flatnonzero(steps.has_ops)
+    size = max(1, -(-usable.size // STRIP_STEPS))
+    found = []
+    for first in range(0, usable.size, size):
+        group = usable[first : first + size].tolist()
+        own = [i for i in group if i in picked] or group
+        found.append((max(own, key=lambda i: int(steps.period_ns[i])), len(group)))
+    return found
+
+
+def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
+    spent = {BUSY.id: (BUSY.label, int(steps.busy_ns[i]))}
+    for name, entry in CAUSES.items():
+        if name in CAUSE_ORDER:
+            spent[name] = (entry.label, int(steps.cause_ns[i, CAUSE_ORDER.index(name)]))
+    notes = [f"stands for {size}"] if size > 1 else []
+    if steps.excluded[i]:
+        notes.append(f"left out of medians: {steps.excluded[i]}")
+    return Bar(
+        f"step {i}",
+        tuple(
+            Segment(key, label, Quantity(ns, NS, TRACED))
+            for key, (label, ns) in spent.items()
+            if ns
+        ),
+        Quantity(int(steps.period_ns[i]), NS, TRACED),
+        weak=bool(steps.excluded[i]),
+        key=f"step:{i}",
+        mark=mark,
+        note=", ".join(notes),
+    )
+
+
+def _step_row(steps: Steps, i: int) -> Row:
+    cells: list[Cell] = [Text(str(i), target=f"step:{i}")]
+    for name in _STEP_COLUMNS:
+        metric = STEP_METRICS[name]
+        value = int(getattr(steps, name)[i])
+        cells.append(Quantity(value, metric.unit, TRACED if metric.unit == NS else ""))
+    cells += [steps.phase[i], steps.excluded[i]]
+    return Row(tuple(cells), weak=bool(steps.excluded[i]), key=f"step:{i}")
+
+
+def timeline(
+    analysis: Analysis, result: AnalysisResult, context: Context, twin: Table | None
+) -> Iterator[Block]:
+    """The median step drawn out, others and the places of evidence beside it; `twin` in words.
+
+    Analyses on one page share what it may spend on them. Nothing where no GPU work was recorded.
+    """
+    leads = [
+        Place(f"row:{place.row}", place.start_ns, place.end_ns, f"{finding.id}'s evidence")
+        for finding in result.findings
+        for place in finding.evidence
+        if place.row is not None
+    ]
+    leads += [
+        Place(f"gap:{gap.gap}", gap.start_ns, gap.start_ns + gap.dur_ns, f"gap {gap.gap}")
+        for gap in result.longest_gaps
+    ]
+    budget = Budget().shared(len(context.analyses))
+    found = views(analysis, budget, leads, say=context.say)
+    if found.shown:
+        title = found.shown[0].stretch.title
+        yield Timeline(f"{context.prefix}timeline-view", title, found, twin)
+    elif twin is not None:
+        yield twin
+
+
+def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -> Iterator[Block]:
+    """One step of each side on one scale, from its start; zooming one zooms the other.
+
+    sides: what to call it, the analysis, and the step.
+    """
+    windows = [step_window(analysis, step) for _, analysis, step in sides]
+    longest = max((end - start for start, end in windows), default=0)
+    budget = Budget().shared(max(len(sides), len(context.analyses)))
+    for word, analysis, step in sides:
+        found = step_views(
+            analysis, Pick(word, step), longest, budget, say=context.say,
+            brush=f"{context.prefix}pair",
+        )  # fmt: skip
+        yield Timeline(f"{context.prefix}{word}", found.shown[0].stretch.title, found)

@@ -1,0 +1,177 @@
+"""The launch calls of a device in time order, and what each of them stands for.
+
+A call is known by the names of the kernels that it launches, and by the CPU op that makes it: the
+same op may choose other kernels as a cache grows. Some calls are where a token begins or ends: the
+embedding look-up, the choice of the next token, and the small copy that brings it to the host.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gaptrace import intervals as iv
+from gaptrace.measure.links import Links, names_where
+from gaptrace.trace import Cat, Ints, Trace
+
+Bools = npt.NDArray[np.bool_]
+
+# The look-up of a token's embedding, by op (aten, vLLM and SGLang custom ops, names that Inductor
+# gives fused kernels) and by kernel (vendors' own). Position tables are looked up the same way.
+HEAD = re.compile(r"embedding(?!_?bag)(?!.*(?:rotary|backward|dense))|embed_tokens", re.IGNORECASE)
+# Kernels of torch's look-up, which gathers for other ops too.
+HEAD_KERNEL = re.compile(r"indexSelect(?:Small|Large)Index|vectorized_gather_kernel")
+# The choice of the next token. Experts are chosen by top-k and sort too: those alone prove nothing.
+PICK = re.compile(
+    r"argmax|multinomial|sampl(?:e|er|ing)(?!.*upsample)|exponential_|ArgMaxOps|gumbel",
+    re.IGNORECASE,
+)
+WEAK_PICK = re.compile(r"top_?[kp]|\bsort\b|aten::sort|radixsort|log_softmax", re.IGNORECASE)
+_NOT_PICK = re.compile(r"upsampl|resampl|grid_sampl|downsampl|backward", re.IGNORECASE)
+_TO_HOST = re.compile(r"DtoH|Device -> (?:Pageable|Pinned|Host)|DeviceToHost", re.IGNORECASE)
+# Ids and flags of a batch; logits are larger.
+SMALL_COPY = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """Launch calls in time order; every array has one entry per call.
+
+    row: event row (of the op itself where no launch call is known). start, end: ns. kernels: code
+    of the sequence of names that the call launches. op: row of the innermost CPU op around the
+    call, -1 where there is none. op_name: code of that op's name, or of the call's kernels where
+    there is none. head, pick, weak_pick, copy: where tokens begin and end.
+    """
+
+    row: Ints
+    start: Ints
+    end: Ints
+    kernels: Ints
+    op: Ints
+    op_name: Ints
+    head: Bools
+    pick: Bools
+    weak_pick: Bools
+    copy: Bools
+
+    def __len__(self) -> int:
+        return int(self.row.size)
+
+    @property
+    def instances(self) -> Ints:
+        """Index of the first call of each op instance: an op that launches thrice counts once."""
+        first = np.ones(len(self), np.bool_)
+        first[1:] = (self.op[1:] != self.op[:-1]) | (self.op[1:] < 0)
+        return np.flatnonzero(first)
+
+
+def sequence(trace: Trace, links: Links) -> Sequence:
+    """The launch calls behind the ops in `links`, or its ops where no launch call is known."""
+    known = links.launched
+    if known.any():
+        order = np.lexsort((links.row[known], links.start[known], links.launch[known]))
+        ops = np.flatnonzero(known)[order]
+        calls, first, size = np.unique(links.launch[ops], return_index=True, return_counts=True)
+    else:
+        ops = np.lexsort((links.row, links.start))
+        calls, first, size = links.row[ops], np.arange(ops.size), np.ones(ops.size, np.int64)
+    names = trace.name[links.row[ops]].astype(np.int64)
+    kernels = _signatures(names, first, size)
+    in_time = np.lexsort((calls, trace.start[calls]))
+    inner, outer = _ops_around(trace, calls)
+    group = np.repeat(np.arange(calls.size), size)
+    moved = trace.gpu.bytes[np.searchsorted(trace.gpu.rows, links.row[ops])]
+    small = (links.cat[ops] == Cat.MEMCPY) & (moved <= SMALL_COPY)
+
+    def launched(pattern: re.Pattern[str]) -> Bools:
+        hits = names_where(trace, names, pattern.search)
+        return _any(hits & ~names_where(trace, names, _NOT_PICK.search), group, calls.size)
+
+    def within(pattern: re.Pattern[str]) -> Bools:
+        result = np.zeros(calls.size, np.bool_)
+        for row in (inner, outer):
+            inside = np.flatnonzero(row >= 0)
+            name = trace.name[row[inside]]
+            result[inside] |= names_where(trace, name, pattern.search) & ~names_where(
+                trace, name, _NOT_PICK.search
+            )
+        return result
+
+    copies = _any(small & names_where(trace, names, _TO_HOST.search), group, calls.size)
+    has_op = inner >= 0
+    op_name = np.where(has_op, trace.name[np.maximum(inner, 0)], 0).astype(np.int64)
+    op_name = np.where(has_op, op_name, len(trace.names) + kernels)
+    return Sequence(
+        row=calls[in_time],
+        start=trace.start[calls][in_time],
+        end=(trace.start[calls] + trace.dur[calls])[in_time],
+        kernels=kernels[in_time],
+        op=inner[in_time],
+        op_name=op_name[in_time],
+        head=(launched(HEAD) | (launched(HEAD_KERNEL) & ~has_op) | within(HEAD))[in_time],
+        pick=((launched(PICK) | within(PICK)) & ~copies)[in_time],
+        weak_pick=((launched(WEAK_PICK) | within(WEAK_PICK)) & ~copies)[in_time],
+        copy=copies[in_time],
+    )
+
+
+def _signatures(names: Ints, first: Ints, size: Ints) -> Ints:
+    """A code for what each call launches: a kernel by its name, a replay by all names in order."""
+    codes = np.empty(first.size, np.int64)
+    single = size == 1
+    codes[single] = names[first[single]]
+    base = int(names.max(initial=0)) + 1
+    signatures: dict[bytes, int] = {}
+    for index in np.flatnonzero(~single).tolist():
+        key = names[first[index] : first[index] + size[index]].tobytes()
+        codes[index] = base + signatures.setdefault(key, len(signatures))
+    return codes
+
+
+def _any(flags: Bools, group: Ints, count: int) -> Bools:
+    return np.bincount(group[flags], minlength=count) > 0
+
+
+def _ops_around(trace: Trace, calls: Ints) -> tuple[Ints, Ints]:
+    """The innermost and the outermost CPU op around each call on its thread, -1 where none is."""
+    inner = np.full(calls.size, -1, np.int64)
+    outer = inner.copy()
+    ops = trace.rows_of(Cat.CPU_OP)
+    ops = ops[names_where(trace, trace.name[ops], is_op)]
+    if ops.size == 0:
+        return inner, outer
+    lanes = trace.lane[calls]
+    for lane in np.unique(lanes):
+        here = np.flatnonzero(lanes == lane)
+        own = ops[trace.lane[ops] == lane]
+        if own.size == 0:
+            continue
+        start, end = trace.start[own], trace.start[own] + trace.dur[own]
+        at = trace.start[calls[here]]
+        segments = iv.innermost(start, end)
+        index = np.searchsorted(segments.start, at, side="right") - 1
+        inside = (index >= 0) & (at < segments.end[np.maximum(index, 0)])
+        inner[here[inside]] = own[segments.owner[index[inside]]]
+        order = np.lexsort((-end, start))
+        start, end, own = start[order], end[order], own[order]
+        reach = np.maximum.accumulate(end)
+        top = np.concatenate(([True], start[1:] >= reach[:-1]))
+        start, end, own = start[top], end[top], own[top]
+        index = np.searchsorted(start, at, side="right") - 1
+        inside = (index >= 0) & (at < end[np.maximum(index, 0)])
+        outer[here[inside]] = own[index[inside]]
+    return inner, outer
+
+
+def is_op(name: str) -> bool:
+    """Whether a CPU op's name is that of an op, not of a region or a mark around ops."""
+    return not _REGION.match(name)
+
+
+_REGION = re.compile(
+    r"(?:gaptrace\.step|ProfilerStep)[#*]|## Call CompiledFxGraph|Torch-Compiled Region"
+    r"|CompiledFunction|TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher Runtime Wrapper"
+)

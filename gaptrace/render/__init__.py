@@ -1,0 +1,1 @@
+"""Document to text: one file a format, one function a block type."""

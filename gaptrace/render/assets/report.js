@@ -1,0 +1,265 @@
+/* What scripts add to a report that is complete without them: sort, filter, copy, zoom, theme, keys. */
+(function () {
+"use strict";
+var root = document.documentElement, timelines = {}, doc = null, quiet = false;
+function all(selector, within) { return Array.prototype.slice.call((within || document).querySelectorAll(selector)); }
+function make(tag, css, text) {
+  var e = document.createElement(tag);
+  if (css) { e.className = css; }
+  if (text !== undefined) { e.textContent = text; }
+  return e;
+}
+function button(text, title, act) {
+  var b = make("button", "", text);
+  b.type = "button";
+  if (title) { b.title = title; }
+  b.addEventListener("click", act);
+  return b;
+}
+
+/* Theme: the stored choice, else the system's. */
+function isDark() {
+  return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+function redrawAll() { Object.keys(timelines).forEach(function (k) { timelines[k].view.redraw(); }); }
+function toggleTheme() {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  try { localStorage.setItem("gaptrace-theme", root.dataset.theme); } catch (refused) { /* not kept */ }
+  redrawAll();
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+
+/* Tables. */
+function valueOf(cell) {
+  if (!cell) { return ""; }
+  return cell.hasAttribute("data-v") ? parseFloat(cell.getAttribute("data-v")) : cell.classList.contains("n") ? NaN : cell.textContent.toLowerCase();
+}
+function whole(cell) {
+  var full = cell.querySelector(".whole");
+  return cell.hasAttribute("data-v") ? cell.getAttribute("data-v") : (full || cell).textContent.trim();
+}
+function wireTable(table) {
+  var body = table.tBodies[0], rows = Array.prototype.slice.call(body.rows), frame = table.closest(".frame");
+  var heads = all("thead th", table);
+  if (rows.length < 8) { return; }
+  heads.forEach(function (th, column) {
+    var sort = button("", "sort", function () {
+      var up = th.getAttribute("aria-sort") === "descending" || (!th.hasAttribute("aria-sort") && !th.classList.contains("n"));
+      heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
+      th.setAttribute("aria-sort", up ? "ascending" : "descending");
+      var keyed = rows.map(function (row, i) { return [valueOf(row.cells[column]), i, row]; });
+      keyed.sort(function (a, b) {
+        if (a[0] !== a[0] || b[0] !== b[0]) { return (a[0] !== a[0]) - (b[0] !== b[0]) || a[1] - b[1]; }
+        return (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0) * (up ? 1 : -1) || a[1] - b[1];
+      });
+      keyed.forEach(function (k) { body.appendChild(k[2]); });
+    });
+    sort.className = "sort";
+    sort.setAttribute("aria-label", "sort by " + th.textContent);
+    th.appendChild(sort);
+  });
+  var tools = make("div", "tools"), box = make("input"), count = make("span", "soft");
+  box.type = "search";
+  box.placeholder = "filter";
+  box.setAttribute("aria-label", "filter: " + frame.getAttribute("aria-label"));
+  count.setAttribute("role", "status");
+  box.addEventListener("input", function () {
+    var want = box.value.trim().toLowerCase(), left = 0;
+    rows.forEach(function (row) {
+      var keep = row.textContent.toLowerCase().indexOf(want) >= 0;
+      row.hidden = !keep;
+      left += keep;
+    });
+    count.textContent = want ? left + " of " + rows.length : "";
+  });
+  tools.append(box, count, button("Copy CSV", "copy the rows shown as CSV", function () {
+    var lines = [heads.map(function (th) { return th.firstChild ? th.textContent.trim() : ""; })];
+    Array.prototype.forEach.call(body.rows, function (row) {
+      if (!row.hidden) { lines.push(Array.prototype.map.call(row.cells, whole)); }
+    });
+    copy(lines.map(function (line) { return line.map(function (v) { return /[",\n]/.test(v) ? '"' + v.replace(/"/g, '""') + '"' : v; }).join(","); }).join("\n") + "\n", count);
+  }));
+  frame.before(tools);
+}
+function copy(text, status) {
+  function done(word) { status.textContent = word; setTimeout(function () { status.textContent = ""; }, 2000); }
+  function fallback() {
+    var area = make("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    var ok = document.execCommand("copy");
+    area.remove();
+    done(ok ? "copied" : "the browser refused to copy");
+  }
+  if (navigator.clipboard && window.isSecureContext) { navigator.clipboard.writeText(text).then(function () { done("copied"); }, fallback); } else { fallback(); }
+}
+
+/* Timelines. */
+function mount(place) {
+  var id = place.dataset.timeline, found = doc.analyses.filter(function (a) { return a.id === id; })[0];
+  if (!found || !found.views.length) { return; }
+  var holder = make("div"), choice = make("div", "views");
+  choice.hidden = found.views.filter(function (v) { return v.listed; }).length < 2;
+  choice.setAttribute("role", "group");
+  choice.setAttribute("aria-label", "which stretch to show");
+  place.append(choice, holder);
+  var current = found.views[0];
+  var view = window.gaptraceTimeline(holder, current.data, {looks: doc.looks, names: found.names, dark: isDark});
+  function show(next) {
+    if (next !== current) { current = next; view.setData(next.data); }
+    place.previousElementSibling.textContent = current.said;
+    all("button", choice).forEach(function (b) { b.setAttribute("aria-pressed", String(b.dataset.view === current.id)); });
+  }
+  found.views.forEach(function (v) {
+    if (!v.listed) { return; }
+    var b = button(v.data.title, "", function () { show(v); remember(); });
+    b.dataset.view = v.id;
+    choice.append(b);
+  });
+  timelines[id] = {view: view, show: show, views: found.views, place: place, current: function () { return current; }};
+  show(current);
+  place.closest(".timeline").classList.add("mounted");
+  holder.addEventListener("gaptrace:view", function (event) {
+    if (event.detail.by !== "user") { return; }
+    later();
+    var from = event.detail.start_ns - current.data.start_ns, to = event.detail.end_ns - current.data.start_ns;
+    Object.keys(timelines).forEach(function (other) {
+      var t = timelines[other], start = t.current().data.start_ns;
+      if (other !== id && place.dataset.brush && t.place.dataset.brush === place.dataset.brush) { t.view.setView(start + from, start + to); }
+    });
+  });
+  holder.addEventListener("gaptrace:select", remember);
+}
+function jump(viewId, from, to, keep) {
+  Object.keys(timelines).some(function (id) {
+    var own = timelines[id].views.filter(function (v) { return v.id === viewId; })[0];
+    if (!own) { return false; }
+    reveal(timelines[id].place);
+    timelines[id].show(own);
+    if (from) { timelines[id].view.selectRange(from, to); }
+    timelines[id].place.scrollIntoView({block: "center"});
+    if (!keep) { timelines[id].view.focus(); }
+    return true;
+  });
+}
+document.addEventListener("click", function (event) {
+  var link = event.target.closest("a[data-view]");
+  if (link) {
+    event.preventDefault();
+    jump(link.dataset.view, +link.dataset.from, +link.dataset.to);
+    return;
+  }
+  var bar = event.target.closest("[data-step]");
+  if (bar) {
+    var place = bar.closest(".tab,main").querySelector(".canvas[data-timeline]");
+    if (place) { jump(place.dataset.timeline + "/step" + bar.dataset.step); }
+  }
+});
+
+/* The address holds what is shown. */
+var wait = 0;
+function later() { clearTimeout(wait); wait = setTimeout(remember, 200); }
+function remember() {
+  if (quiet) { return; }
+  var active = document.activeElement, id = Object.keys(timelines).filter(function (k) { return timelines[k].place.contains(active); })[0] || Object.keys(timelines)[0];
+  if (!id) { return; }
+  var t = timelines[id], range = t.view.view().map(Math.round);
+  history.replaceState(null, "", "#v=" + encodeURIComponent(t.current().id) + "&t=" + range.join("-"));
+}
+function restore() {
+  var held = /^#v=([^&]*)&t=(-?\d+)-(-?\d+)$/.exec(location.hash);
+  if (held) {
+    quiet = true;
+    Object.keys(timelines).some(function (id) {
+      var own = timelines[id].views.filter(function (v) { return v.id === decodeURIComponent(held[1]); })[0];
+      if (own) { reveal(timelines[id].place); timelines[id].show(own); timelines[id].view.setView(+held[2], +held[3]); timelines[id].place.scrollIntoView({block: "center"}); }
+      return own;
+    });
+    quiet = false;
+  } else if (location.hash.length > 1) {
+    var target = document.getElementById(location.hash.slice(1));
+    if (target) { reveal(target); target.scrollIntoView(); }
+  }
+}
+function reveal(target) {
+  for (var at = target; at; at = at.parentElement) {
+    if (at.tagName === "DETAILS") { at.open = true; }
+    if (at.classList.contains("tab")) {
+      var pick = document.getElementById("pick-" + at.id + "-");
+      if (pick && !pick.checked) { pick.checked = true; redrawAll(); }
+    }
+  }
+}
+
+/* Keys. */
+function findings(by) {
+  var items = all(".findings > li > details").filter(function (d) { return d.offsetParent; });
+  if (!items.length) { return; }
+  var at = items.findIndex(function (d) { return d.contains(document.activeElement); });
+  var next = items[Math.min(Math.max(at + by, 0), items.length - 1)];
+  next.open = true;
+  next.querySelector("summary").focus();
+}
+function visibleTimeline() {
+  return Object.keys(timelines).map(function (k) { return timelines[k]; }).filter(function (t) { return t.place.offsetParent; })[0];
+}
+function otherStep(by) {
+  var t = visibleTimeline();
+  if (!t) { return; }
+  var listed = t.views.filter(function (v) { return v.listed; }), at = listed.indexOf(t.current());
+  t.show(listed[(at + by + listed.length) % listed.length]);
+  t.place.scrollIntoView({block: "center"});
+}
+var help = document.getElementById("keys");
+function toggleHelp() { if (help.open) { help.close(); } else { help.showModal(); } }
+document.addEventListener("keydown", function (event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) { return; }
+  var t = visibleTimeline();
+  var act = {"?": toggleHelp, t: toggleTheme, j: function () { findings(1); }, k: function () { findings(-1); },
+    n: function () { otherStep(1); }, p: function () { otherStep(-1); },
+    "/": function () { if (t) { t.place.scrollIntoView({block: "center"}); t.view.focusSearch(); } },
+    "[": function () { if (t) { t.view.focus(); t.view.step("gap", -1); } }, "]": function () { if (t) { t.view.focus(); t.view.step("gap", 1); } },
+    "0": function () { if (t) { t.view.fit(); } }}[event.key];
+  if (act) { event.preventDefault(); act(); }
+});
+
+/* The buttons of the header. */
+function download() {
+  var held = document.getElementById("result");
+  var url = URL.createObjectURL(new Blob([held.textContent + "\n"], {type: "application/json"})), link = make("a");
+  link.href = url;
+  link.download = "gaptrace.json";
+  link.click();
+  setTimeout(function () { URL.revokeObjectURL(url); }, 1000);
+}
+function wireHeader() {
+  var place = document.querySelector(".actions");
+  place.append(button("Theme", "light or dark (t)", toggleTheme));
+  if (document.getElementById("result")) { place.append(button("Download JSON", "the figures as data", download)); }
+  place.append(button("Keys ?", "keyboard map (?)", toggleHelp));
+  help.append(button("Close", "", toggleHelp));
+}
+var folded = [];
+window.addEventListener("beforeprint", function () {
+  folded = all("details:not([open])").filter(function (d) { return !d.classList.contains("full"); });
+  folded.forEach(function (d) { d.open = true; });
+});
+window.addEventListener("afterprint", function () { folded.forEach(function (d) { d.open = false; }); });
+
+wireHeader();
+all("a.def").forEach(function (link) {
+  var said = document.querySelector(link.hash + "+dd b");
+  if (said) { link.title = said.textContent; }
+});
+all("table.data").forEach(wireTable);
+var held = document.getElementById("timelines");
+if (held) {
+  doc = JSON.parse(held.textContent);
+  all(".canvas[data-timeline]").forEach(mount);
+}
+all(".tabs>input").forEach(function (pick) { pick.addEventListener("change", redrawAll); });
+restore();
+window.addEventListener("hashchange", restore);
+root.dataset.ready = "yes";
+})();

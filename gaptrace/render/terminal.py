@@ -1,0 +1,433 @@
+"""Document to a terminal: 80 columns, the answer first, plain when colour is off."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import click
+
+from gaptrace import units
+from gaptrace.document.blocks import (
+    Bars,
+    Block,
+    Chart,
+    Document,
+    Facts,
+    FindingItem,
+    Findings,
+    Inline,
+    Note,
+    Section,
+    Segment,
+    Sentence,
+    Table,
+    Text,
+    Timeline,
+)
+from gaptrace.quantity import Quantity
+from gaptrace.render.formats import Format, Style
+from gaptrace.render.tables import TextTable, basis_words, row_label, text_table
+from gaptrace.vocabulary import (
+    BUSY,
+    CAUSES,
+    HOST_CLASSES,
+    IDLE,
+    MODES,
+    OP_CLASSES,
+    VERDICT_SIGNS,
+    VERDICTS,
+    Word,
+)
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_VERDICT_COLORS = {"ok": "green", "better": "green", "limited": "yellow"}
+LOOKS: Mapping[str, Mapping[str, Word]] = {
+    "cause": {**CAUSES, "busy": BUSY, "idle": IDLE},
+    "host": {**HOST_CLASSES, "busy": BUSY, "idle": IDLE},
+    "class": {**OP_CLASSES, **CAUSES, "busy": BUSY, "idle": IDLE},
+    "mode": MODES,
+}
+_LONGEST_NAME = 40
+_LONGEST_CELL = 60
+_SHORTEST = 12
+
+
+class Ink:
+    """Styles text, or leaves it alone where colour is off."""
+
+    def __init__(self, style: Style) -> None:
+        self.color = style.color
+        self.width = style.width
+
+    def strong(self, text: str) -> str:
+        """Bold."""
+        return click.style(text, bold=True) if self.color else text
+
+    def faint(self, text: str) -> str:
+        """Dim."""
+        return click.style(text, dim=True) if self.color else text
+
+    def verdict(self, key: str, text: str) -> str:
+        """A verdict; its word says it, the colour repeats it."""
+        return click.style(text, fg=_VERDICT_COLORS.get(key, "red")) if self.color else text
+
+    def paint(self, text: str, rgb: str) -> str:
+        """Text in a `#RRGGBB` colour; `none` leaves it as it is."""
+        if not self.color or not rgb.startswith("#"):
+            return text
+        red, green, blue = (int(rgb[i : i + 2], 16) for i in (1, 3, 5))
+        return click.style(text, fg=(red, green, blue))
+
+
+def render(document: Document, style: Style) -> str:
+    """The document as text; sections are apart by an empty line."""
+    ink = Ink(style)
+    return "\n\n".join(_parts(document, ink, inner=False))
+
+
+def _parts(document: Document, ink: Ink, *, inner: bool) -> Iterator[str]:
+    if inner:
+        yield ink.strong(
+            f"── {document.title} " + "─" * max(ink.width - len(document.title) - 4, 0)
+        )
+    yield draw(document.answer, ink)
+    if document.identity:
+        yield wrapped(" · ".join(document.identity), ink)
+    for section in document.sections:
+        body = _section(section, ink)
+        if body:
+            yield body
+    for part in document.parts:
+        yield from _parts(part, ink, inner=True)
+
+
+def _section(section: Section, ink: Ink) -> str:
+    drawn = [(block, text) for block in section.blocks if (text := draw(block, ink))]
+    lines: list[str] = []
+    for i, (block, text) in enumerate(drawn):
+        # Tables and findings have room around them; notes and sentences go together.
+        apart = i and (isinstance(block, Table | Findings) or isinstance(drawn[i - 1][0], Table))
+        lines.append(("\n" if apart else "") + text)
+    return "\n".join(lines)
+
+
+def inline(parts: Sequence[Inline], ink: Ink) -> str:
+    """Running text of inline parts."""
+    return "".join(_inline(part, ink) for part in parts)
+
+
+def _inline(part: Inline, ink: Ink) -> str:
+    match part:
+        case str():
+            return part
+        case Quantity():
+            return units.text(part)
+        case Text(role="verdict"):
+            return ink.verdict(part.key, VERDICTS.get(part.text, part.text))
+        case Text(role="strong"):
+            return ink.strong(part.text)
+        case Text():
+            return part.text
+
+
+def visible(text: str) -> int:
+    """Printed length of text that may hold colour codes."""
+    return len(_ANSI.sub("", text))
+
+
+def wrapped(text: str, ink: Ink, indent: str = "", hang: str = "") -> str:
+    """Text in lines of at most the width; further lines are indented by `hang` more."""
+    # Codes have no width, so wrap the plain text and put the codes back where they were.
+    plain = _ANSI.sub("", text)
+    lines = textwrap.wrap(
+        plain,
+        ink.width,
+        initial_indent=indent,
+        subsequent_indent=indent + hang,
+        break_on_hyphens=False,
+    )
+    return _recolored("\n".join(lines), text) if ink.color else "\n".join(lines)
+
+
+def _recolored(body: str, colored: str) -> str:
+    """`body` (the words of `colored`, wrapped) with the codes of `colored` before their words."""
+    out, at = [], 0
+    for piece in re.split(r"(\x1b\[[0-9;]*m)", colored):
+        if _ANSI.fullmatch(piece):
+            out.append(piece)
+            continue
+        for character in piece:
+            if character.isspace():
+                continue
+            while at < len(body) and body[at].isspace():
+                out.append(body[at])
+                at += 1
+            out.append(body[at])
+            at += 1
+    return "".join(out) + body[at:]
+
+
+def draw(block: Block, ink: Ink) -> str:
+    """One block as text."""
+    return DRAWS[type(block)](block, ink)
+
+
+def sentence(block: Sentence, ink: Ink) -> str:
+    """A line of prose; the answer is bold."""
+    text = inline(block.parts, ink)
+    return wrapped(ink.strong(text) if block.role == "answer" else text, ink)
+
+
+def facts(block: Facts, ink: Ink) -> str:
+    """Named values: in one line, or one a line with their names in a column."""
+    pairs = [(fact.label.text, inline(fact.parts, ink)) for fact in block.facts]
+    title = [block.title] if block.title else []
+    if block.line:
+        text = " · ".join(f"{label} {value}" if label else value for label, value in pairs)
+        return wrapped(": ".join([*title, text]), ink, hang="  ")
+    wide = max((len(label) for label, _ in pairs), default=0)
+    lines = [
+        wrapped(f"{label:<{wide}}  {value}", ink, "  ", " " * (wide + 2)) for label, value in pairs
+    ]
+    return "\n".join([*title, *lines])
+
+
+def table(block: Table, ink: Ink) -> str:
+    """A table in fixed columns: words to the left, numbers to the right."""
+    if not block.rows:
+        return ""
+    text = text_table(block, block.shown)
+    lines = _grid(block, text, ink)
+    if text.hidden:
+        lines.append(ink.faint(f"  … {units.count(text.hidden)} more in --json"))
+    lines += [wrapped(note, ink, "  ", "  ") for note in block.notes]
+    return "\n".join(lines)
+
+
+def _grid(block: Table, text: TextTable, ink: Ink) -> list[str]:
+    shared = text.basis
+    header = [heading.short if shared else heading.words for heading in text.headings]
+    said = f" ({basis_words(shared)})" if shared else ""
+    title = f"{block.title}{said}".strip()
+    if title and not header[0] and not said:
+        header[0], title = title, ""
+    rows = []
+    for row, cells, unit in zip(block.rows, text.rows, text.units, strict=False):
+        shown = [
+            units.middle_elided(cell, _LONGEST_NAME if _is_name(source) else _LONGEST_CELL)
+            for cell, source in zip(cells, row.cells, strict=True)
+        ]
+        if row.unit is not None:
+            shown[0] = row_label(row, unit, shown[0])
+        rows.append(shown)
+    widths = [max(visible(line[i]) for line in (header, *rows)) for i in range(len(header))]
+    numeric = [heading.numeric for heading in text.headings]
+    # Headings that would make a wide table wider than the page go on two lines.
+    lines = [_line(line, widths, numeric) for line in (header, *rows)]
+    if max(visible(line) for line in lines) > ink.width:
+        lines = _narrow(header, rows, numeric, ink)
+    return [*([title] if title else []), ink.faint(lines[0]), *lines[1:]]
+
+
+def _is_name(cell: object) -> bool:
+    return isinstance(cell, Text) and cell.role == "name"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    parts = []
+    for cell, width, right in zip(cells, widths, numeric, strict=True):
+        space = " " * (width - visible(cell))
+        parts.append(space + cell if right else cell + space)
+    return "  ".join(parts).rstrip()
+
+
+def _narrow(
+    header: list[str],
+    rows: list[list[str]],
+    numeric: Sequence[bool],
+    ink: Ink,
+) -> list[str]:
+    """A table that is too wide: headings over several lines, then words cut in the middle."""
+    own = [max((visible(row[i]) for row in rows), default=0) for i in range(len(header))]
+    longest_word = [max((len(w) for w in text.split()), default=0) for text in header]
+    widths = [max(a, b) for a, b in zip(own, longest_word, strict=True)]
+    over = sum(widths) + 2 * (len(widths) - 1) - ink.width
+    # The first column says what a row is about: it gives way last.
+    words = sorted((i for i, right in enumerate(numeric) if not right), key=lambda i: -widths[i])
+    for i in sorted(words, key=lambda i: i == 0):
+        cut = min(over, max(widths[i] - _SHORTEST, 0))
+        if cut > 0:
+            widths[i] -= cut
+            over -= cut
+    split = [textwrap.wrap(t, max(w, 1)) or [""] for t, w in zip(header, widths, strict=True)]
+    high = max(map(len, split))
+    heads = [[""] * (high - len(lines)) + lines for lines in split]
+    top = [[heads[i][level] for i in range(len(header))] for level in range(high)]
+    body = [line for row in rows for line in _folded(row, widths)]
+    return [_line(line, widths, numeric) for line in (*top, *body)]
+
+
+def _folded(row: list[str], widths: list[int]) -> list[list[str]]:
+    """A row whose first cell goes on several lines where it is cut; others lose their middle."""
+    first = textwrap.wrap(row[0], widths[0], break_on_hyphens=True) or [""]
+    rest = [units.middle_elided(cell, w) for cell, w in zip(row[1:], widths[1:], strict=True)]
+    blank = [""] * len(rest)
+    return [[text, *(blank if i else rest)] for i, text in enumerate(first)]
+
+
+def bars(block: Bars, ink: Ink) -> str:
+    """Stacked bars with letters under them, or the signed parts of a bridge."""
+    lines = [_title(block)] if block.kind == "bridge" else []
+    lines += _bridge(block, ink) if block.kind == "bridge" else _stacked(block, ink)
+    lines += [wrapped(note, ink, "  ", "  ") for note in block.notes]
+    return "\n".join(lines)
+
+
+def _title(block: Bars) -> str:
+    ends = [bar.total for bar in (block.bars[:1] + block.bars[-1:]) if bar.total is not None]
+    text = " → ".join(units.text(total) for total in ends)
+    basis = f" ({basis_words(ends[0].basis)})" if ends and ends[0].basis else ""
+    return f"{block.title}: {text}{basis}" if text else block.title
+
+
+def _stacked(block: Bars, ink: Ink) -> list[str]:
+    lines = []
+    looks = LOOKS[block.look]
+    for bar in block.bars:
+        segments = [s for s in bar.segments if s.amount.value]
+        total = sum(s.amount.value or 0 for s in segments)
+        if not segments or total <= 0:
+            continue
+        basis = next((s.amount.basis for s in segments), "")
+        words = f"{bar.label}{f' ({basis_words(basis)})' if basis else ''}"
+        lines.append(words if bar.total is None else f"{words}: {units.text(bar.total)}")
+        cells = _cells([float(s.amount.value or 0) for s in segments], ink.width)
+        fills, letters = [], []
+        for i, (segment, size) in enumerate(zip(segments, cells, strict=True)):
+            word = looks.get(segment.key)
+            fill = "█" if segment.key == "busy" else ("▓", "▒")[i % 2]
+            letter = word.look.letter if word else segment.label[:1]
+            fills.append(ink.paint(fill * size, word.look.dark if word else "none"))
+            letters.append(letter * size)
+        lines += ["".join(fills), ink.faint("".join(letters))]
+        lines += _columns([_legend(s, looks) for s in segments], ink.width)
+    return lines
+
+
+def _legend(segment: Segment, looks: Mapping[str, Word]) -> str:
+    word = looks.get(segment.key)
+    letter = word.look.letter if word else segment.label[:1]
+    note = f" ({segment.note})" if segment.note else ""
+    return f"{letter} {segment.label} {units.text(segment.amount)}{note}"
+
+
+def _bridge(block: Bars, ink: Ink) -> list[str]:
+    segments = [s for bar in block.bars[1:-1] for s in bar.segments if s.amount.value]
+    longest = max((abs(s.amount.value or 0) for s in segments), default=0)
+    shown = (
+        units.shown_unit((s.amount for s in segments), segments[0].amount.unit) if segments else ""
+    )
+    texts = [units.text(s.amount, shown) for s in segments]
+    wide = max(map(len, texts), default=0)
+    room = 24
+    lines = []
+    for segment, text in zip(segments, texts, strict=True):
+        value = segment.amount.value or 0
+        size = max(round(abs(value) / longest * room), 1)
+        fill = ("▒" if value < 0 else "█") * size
+        word = LOOKS[block.look].get(segment.key)
+        painted = ink.paint(fill, word.look.dark if word else "none")
+        lines.append(f"  {text:>{wide}}  {painted}{' ' * (room - size)}  {segment.label}")
+    return lines
+
+
+def _cells(values: Sequence[float], width: int) -> list[int]:
+    """Cells that sum to the width; every part that has any time gets at least one."""
+    total = sum(values)
+    exact = [value / total * width for value in values]
+    cells = [max(1, int(part)) for part in exact]
+    order = sorted(range(len(values)), key=lambda i: (cells[i] - exact[i], i))
+    i = 0
+    while sum(cells) < width:
+        cells[order[i % len(order)]] += 1
+        i += 1
+    while sum(cells) > width:
+        cells[max(range(len(cells)), key=lambda k: cells[k])] -= 1
+    return cells
+
+
+def _columns(items: Sequence[str], width: int) -> list[str]:
+    """Items side by side in two columns where they fit, else one a line."""
+    half = width // 2
+    if any(len(item) > half - 3 for item in items):
+        return [f"  {item}" for item in items]
+    pairs = [items[i : i + 2] for i in range(0, len(items), 2)]
+    return ["  " + "".join(f"{item:<{half}}" for item in pair).rstrip() for pair in pairs]
+
+
+def chart(block: Chart, ink: Ink) -> str:
+    """The chart's twin in words."""
+    return table(block.table, ink)
+
+
+def findings(block: Findings, ink: Ink) -> str:
+    """Findings with the most they can win; contained ones under the one that holds them."""
+    if not block.items:
+        return ""
+    lines = ["findings"]
+    for item in block.items:
+        lines += _finding(item, ink, "  ")
+    if block.left:
+        lines.append(ink.faint(f"  … {units.count(block.left)} more with --full"))
+    return "\n".join(lines)
+
+
+def _finding(item: FindingItem, ink: Ink, indent: str) -> list[str]:
+    gain = f"  {units.text(item.gain)}" if item.gain.value else ""
+    lines = [f"{indent}{ink.strong(item.id)}  {item.title}{gain}"]
+    if item.text:
+        lines.append(wrapped(item.text, ink, indent + "       "))
+    if item.evidence is not None and item.evidence.rows:
+        narrow = Ink(Style(color=ink.color, width=ink.width - len(indent) - 7))
+        drawn = table(item.evidence, narrow)
+        lines.append(textwrap.indent(drawn, indent + "       "))
+    for part in item.parts:
+        lines += _finding(part, ink, indent + "  ")
+    return lines
+
+
+def timeline(block: Timeline, ink: Ink) -> str:
+    """The longest gaps: a terminal draws no timeline."""
+    return "" if block.table is None else table(block.table, ink)
+
+
+def note(block: Note, ink: Ink) -> str:
+    """Something to know, with what it withholds; or the commands to type next."""
+    if block.commands:
+        return "\n".join(ink.faint(f"next: {command}") for command in block.commands)
+    gone = f"; withheld: {', '.join(block.withheld)}" if block.withheld else ""
+    sign = VERDICT_SIGNS.get(block.level, "!")
+    return wrapped(f"{sign} {inline(block.parts, ink)}{gone}", ink, "  ", "  ")
+
+
+DRAWS: dict[type, Callable[..., str]] = {
+    Sentence: sentence,
+    Facts: facts,
+    Table: table,
+    Bars: bars,
+    Chart: chart,
+    Findings: findings,
+    Timeline: timeline,
+    Note: note,
+}
+FORMAT = Format("terminal", (".txt",), render, DRAWS)
+
+
+def nearest(path: str) -> str:
+    """The path as it is shortest from here, quoted for a shell."""
+    short = min(os.path.relpath(path), path, key=len) if os.path.isabs(path) else path
+    return shlex.quote(short)

@@ -1,0 +1,189 @@
+"""A run as plain data: `gaptrace.runs/1`, its modes side by side, each figure computed once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gaptrace.analysis import Analysis
+from gaptrace.document.answers import plain, run_answer
+from gaptrace.measure.headline import step_ns
+from gaptrace.measure.record import first_line
+from gaptrace.predict.predict import predict_run
+from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
+from gaptrace.results import run as r
+from gaptrace.results.manifest import Autotune
+from gaptrace.results.prediction import SquareCell
+from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch
+from gaptrace.runs.startup import seam_prices, tuning_gain
+
+PROFILED = "as profiled"
+_SECTIONS = ("piecewise", "buckets", "autotune", "cudagraph_trees")
+
+
+def finished(run: RunAnalysis) -> RunAnalysis:
+    """The run with its Result: what was not recorded predicted, and the answer in words."""
+    recorded = any(cell.analysis is not None for cell in run.cells)
+    found = run_result(run, predict_run(run).square if recorded else {})
+    found = msgspec.structs.replace(found, sentence=plain(run_answer(found)))
+    return dataclasses.replace(run, result=found)
+
+
+def run_result(run: RunAnalysis, square: Mapping[str, SquareCell]) -> r.RunResult:
+    """All modes of a run side by side; square: the 2x2 with what was not recorded predicted."""
+    rows = _rows(run)
+    return r.RunResult(
+        name=run.name,
+        path=run.path,
+        startup=run.starts,
+        autotuning=tuning_gain(run),
+        missing=run.missing,
+        seam_prices=seam_prices(run),
+        cells=tuple(
+            r.RunCell(
+                cell.mode,
+                cell.repeat,
+                cell.status,
+                cell.reason or None,
+                None if cell.analysis is None else cell.analysis.result,
+                cell.path,
+            )
+            for cell in run.cells
+        ),
+        facts=_facts(run),
+        modes=rows,
+        fastest=next((row.mode for row in rows if row.fastest), None),
+        square=dict(square),
+        recorded={mode: found for mode in run.modes if (found := _recorded(run, mode)) is not None},
+        notes=_notes(run),
+    )
+
+
+def _rows(run: RunAnalysis) -> tuple[r.ModeRow, ...]:
+    chosen = {mode: run.representative(mode) for mode in run.modes}
+    times = {m: ns for m, a in chosen.items() if a is not None and (ns := step_ns(a)) is not None}
+    best = min(times, key=lambda mode: times[mode], default=None)
+    base = "eager" if "eager" in times else None
+    ends = (times.get(base or ""), times.get(best or ""))
+    return tuple(_row(run, mode, chosen[mode], best, ends) for mode in run.modes)
+
+
+def _row(
+    run: RunAnalysis,
+    mode: str,
+    analysis: Analysis | None,
+    best: str | None,
+    ends: tuple[int | None, int | None],
+) -> r.ModeRow:
+    cells = [cell for cell in run.cells if cell.mode == mode]
+    if analysis is None:
+        cell = next((cell for cell in cells if cell.reason), cells[0])
+        return _not_recorded(cell)
+    head = first_line(analysis.headline)
+    times = step_times(run, mode)
+    dispatch, source = host_dispatch(analysis)
+    limits, steps = analysis.ceilings, analysis.headline.steps
+    assert analysis.result is not None
+    findings = analysis.result.findings
+    step = step_ns(analysis)
+    eager, shortest = ends
+    return r.ModeRow(
+        mode=mode,
+        status=next((c.status for c in cells if c.analysis is analysis), "ok"),
+        reason=next((c.reason for c in cells if c.reason), ""),
+        repeats=len(times),
+        basis=head.basis,
+        step_ns=head.step_ns,
+        tokens_per_s=head.tokens_per_s,
+        spread=(max(times) - min(times)) / 2 / min(times)
+        if len(times) > 1 and min(times)
+        else None,
+        idle_share=head.idle_share,
+        idle_basis=head.idle_basis,
+        kernels=steps["kernels"].median,
+        launches=steps["launches"].median,
+        host_dispatch_ns=dispatch,
+        host_bound=AT_MOST if source.endswith("upper bound") else EXACT,
+        host_basis=TRACED if source == PROFILED else UNPROFILED,
+        binding=limits.binding,
+        paced_by=limits.paced_by,
+        verdict=analysis.quality.verdict,
+        finding=findings[0].id if findings else None,
+        times_eager=eager / step if eager and step else None,
+        times_slower=step / shortest if shortest and step else None,
+        fastest=mode == best,
+        as_fast_as_best=best is not None and mode != best and overlap(run, best, mode),
+        path=analysis.path,
+    )
+
+
+def _not_recorded(cell: CellResult) -> r.ModeRow:
+    return r.ModeRow(
+        mode=cell.mode, status=cell.status, reason=cell.reason, repeats=0, basis="", step_ns=None,
+        tokens_per_s=None, spread=None, idle_share=None, idle_basis="", kernels=None,
+        launches=None, host_dispatch_ns=None, host_bound=EXACT, host_basis="", binding=None,
+        paced_by=None, verdict=None, finding=None,
+    )  # fmt: skip
+
+
+def step_times(run: RunAnalysis, mode: str) -> list[int]:
+    """Step times of a mode's repeats in ns, in the order recorded."""
+    return [ns for analysis in run.repeats(mode) if (ns := step_ns(analysis)) is not None]
+
+
+def _spread(times: list[int]) -> float | None:
+    """Half the range over the least; None for a single one."""
+    return (max(times) - min(times)) / 2 / min(times) if len(times) > 1 and min(times) else None
+
+
+def overlap(run: RunAnalysis, one: str, other: str) -> bool:
+    """Whether the repeats of two modes have step times in common: then none of them is faster."""
+    both = [step_times(run, mode) for mode in (one, other)]
+    return min(map(len, both)) > 1 and max(map(min, both)) <= min(map(max, both))
+
+
+def _facts(run: RunAnalysis) -> tuple[str, ...]:
+    """What was recorded, in short, from the first recording."""
+    for cell in run.cells:
+        if cell.analysis is not None:
+            source = cell.analysis.source
+            torch = f"torch {source.torch}" if source.torch else None
+            return tuple(fact for fact in (source.gpu, source.model, torch) if fact)
+    return ()
+
+
+def _recorded(run: RunAnalysis, mode: str) -> r.Recorded | None:
+    own = [cell.manifest.run for cell in run.cells if cell.mode == mode]
+    found: dict[str, Any] = {
+        name: next((s for m in own if (s := getattr(m, name)) is not None), None)
+        for name in _SECTIONS
+    }
+    if not any(found.values()):
+        return None
+    tuned = None if found["autotune"] is None else _tuned(found["autotune"])
+    return r.Recorded(**found, tuned=tuned)
+
+
+def _tuned(autotune: Autotune) -> r.Tuned:
+    choices, templates = autotune.choices or (), autotune.templates or ()
+    counts = [template.count or 1 for template in templates]
+    return r.Tuned(
+        products=len(choices),
+        by_kind=dict(Counter(c.kind or "unknown kind" for c in choices).most_common()),
+        templates=sum(counts),
+        prologues=sum(n for n, t in zip(counts, templates, strict=True) if t.prologue),
+        epilogues=sum(n for n, t in zip(counts, templates, strict=True) if t.epilogue),
+    )
+
+
+def _notes(run: RunAnalysis) -> tuple[str, ...]:
+    """What to know about single cells, each remark once with the cells it is about."""
+    where: dict[str, list[str]] = {}
+    for cell in run.cells:
+        for text in cell.remarks("different", "not compared"):
+            where.setdefault(text, []).append(f"{cell.mode}/{cell.repeat}")
+    return tuple(f"{', '.join(cells)}: {text}" for text, cells in where.items())

@@ -1,0 +1,1 @@
+"""Windows of a recording for pictures and the dashboard: columns, scopes, level of detail."""
