@@ -160,7 +160,7 @@ RUN_METRICS = {
     metric.id: metric
     for metric in (
         Metric("step_ns", "step time", NS, "step-time"),
-        Metric("tokens_per_s", "token rate", TOKENS_PER_S, "rate"),
+        Metric("tokens_per_s", "token rate", TOKENS_PER_S, "tokens-per-s"),
         Metric("idle_share", "GPU idle", SHARE, "idle"),
         Metric("peak_memory", "peak memory", BYTES, "peak-memory"),
     )

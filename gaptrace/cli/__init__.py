@@ -16,8 +16,8 @@ from gaptrace.errors import GaptraceError
 # Command to the module of this package that holds a click command of the same name, in help order.
 COMMANDS = {
     "collect": "record a script's decode step, eager, compiled and captured",
-    "analyze": "say where a token's time goes, and whether the trace can be trusted",
-    "compare": "say what got better, what got worse, and where each millisecond went",
+    "analyze": "show where a token's time goes, and whether the trace can be trusted",
+    "compare": "show what got better, what got worse, and where each millisecond went",
     "save": "save a baseline for later comparisons, without the trace",
     "predict": "say what compiling and capturing would buy, and how right that was",
     "dashboard": "browse and compare runs in a local page",

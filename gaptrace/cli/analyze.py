@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,12 +12,8 @@ from gaptrace.cli.options import analysis_options, options_from, read_trace
 from gaptrace.cli.output import check_files, deliver, output_options, report_of
 
 if TYPE_CHECKING:
-    from gaptrace.analysis import Analysis
+    from gaptrace.cli.output import Analyzed
     from gaptrace.measure.options import Options
-    from gaptrace.results.run import SweepResult
-    from gaptrace.runs.run import RunAnalysis
-
-Analyzed: TypeAlias = "Analysis | RunAnalysis | SweepResult"
 
 
 @click.command()
@@ -27,7 +23,7 @@ Analyzed: TypeAlias = "Analysis | RunAnalysis | SweepResult"
 @gate_options
 @click.option("--strict", is_flag=True, help="Exit with 2 unless every trace is ok.")
 def analyze(paths: tuple[str, ...], **values: Any) -> int:
-    """Say where a token's time goes, and whether the trace can be trusted.
+    """Show where a token's time goes, and whether the trace can be trusted.
 
     PATH is a torch.profiler trace (.json, .json.gz), a run folder of `gaptrace collect`, or - for
     standard input; a sweep (one run folder for each batch size or length) becomes one table. One

@@ -16,21 +16,21 @@ from gaptrace.cli.output import check_files, deliver, output_options
 @analysis_options
 @output_options
 @gate_options
-@click.option("--seed", type=int, default=None, help="Of the resampled noise.")
+@click.option("--seed", type=int, default=None, help="Seed of the resampled noise.")
 @click.option(
     "--strict",
     is_flag=True,
     help="Exit with 2 unless every trace is ok and every gate could be judged.",
 )
 def compare(paths: tuple[str, ...], **values: Any) -> int:
-    """Say what got better, what got worse, what is noise, and where each millisecond went.
+    """Show what got better, what got worse, what is noise, and where each millisecond went.
 
     BASE and CAND are traces, run folders of `gaptrace collect` (RUN, RUN/MODE, RUN/MODE/REPEAT)
     or saved baselines (*.gaptrace.json). Every CAND is compared with BASE; two runs of several
     modes are compared mode by mode; a run alone compares its modes with eager, in 2x2 form where
     all four are there. Repeats of a mode are used to tell a change from noise.
 
-    Runs of another GPU, model, dtype or batch are refused; --force compares them all the same,
+    Runs of different GPU, model, dtype or batch are not comparable; --force compares them anyway,
     under a banner (and overwrites files that exist).
     """
     from gaptrace.cli.sides import read_inputs

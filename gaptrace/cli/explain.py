@@ -106,11 +106,12 @@ def _page_text(page: RulePage) -> str:
 def _entry_text(entry: Entry) -> str:
     title = entry.title if not entry.unit else f"{entry.title}  [{entry.unit}]"
     parts = [click.style(title, bold=True), _wrapped(entry.answer), _wrapped(entry.definition)]
-    facts = [f"in --json: {', '.join(entry.json)}"] if entry.json else []
-    facts.append(f"source: {entry.source}")
-    if entry.see:
-        facts.append(f"see also: {', '.join(entry.see)}")
-    parts.append("\n".join(_wrapped(fact, "  ") for fact in facts))
+    facts = (
+        ("in --json", ", ".join(entry.json)),
+        ("source", entry.source),
+        ("see also", ", ".join(entry.see)),
+    )
+    parts.append("\n".join(_wrapped(f"{name}: {fact}", "  ") for name, fact in facts if fact))
     return "\n\n".join(parts)
 
 

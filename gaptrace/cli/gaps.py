@@ -20,7 +20,7 @@ SHOWN = 30
 @analysis_options
 @click.option("--csv", "form", flag_value="csv", help="Every gap as CSV, times in integer ns.")
 @click.option("--json", "form", flag_value="json", help="Every gap as JSON (gaptrace.gaps/1).")
-@click.option("--top", type=click.IntRange(1), default=SHOWN, help="Gaps in the table.")
+@click.option("--top", type=click.IntRange(1), default=SHOWN, help="How many gaps the table shows.")
 def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
     """List every gap of the GPU at PATH with its cause and neighbours.
 

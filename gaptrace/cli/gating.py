@@ -16,7 +16,7 @@ from gaptrace.errors import GaptraceError, OptionError
 
 if TYPE_CHECKING:
     from gaptrace.analysis import Analysis
-    from gaptrace.cli.analyze import Analyzed
+    from gaptrace.cli.output import Analyzed
     from gaptrace.compare.gates import Gate
     from gaptrace.results.comparison import GateResult
 

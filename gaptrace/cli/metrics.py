@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import click
 
+INDENT = "    "
 WIDTH = 80
 
 
@@ -18,7 +20,6 @@ def metrics(json_: bool) -> None:  # noqa: FBT001
     worse the candidate may be than the baseline (idle:5%); of idle_share in percentage points.
     """
     from gaptrace.compare.metrics import METRICS
-    from gaptrace.report.terminal import wrapped
 
     gates = [metric for metric in METRICS if metric.gate]
     if json_:
@@ -42,4 +43,6 @@ def metrics(json_: bool) -> None:  # noqa: FBT001
         unit = {"ns": "time", "count": "count", "share": "share", "bytes": "bytes"}
         kind = unit.get(metric.unit, metric.unit)
         click.echo(f"{metric.id}  ({kind}, {metric.better} is better)")
-        click.echo(wrapped(metric.meaning, WIDTH, indent="    "))
+        click.echo(
+            textwrap.fill(metric.meaning, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+        )

@@ -23,7 +23,7 @@ def analysis_options(command: F) -> F:
     """Add the options that say about a trace what it cannot say itself."""
     for option in reversed(
         (
-            click.option("--step", metavar="REGEX", help="Names of the step marks."),
+            click.option("--step", metavar="REGEX", help="Pattern of the step marks' names."),
             click.option(
                 "--tokens-per-step",
                 type=click.FloatRange(0, min_open=True),
@@ -35,13 +35,23 @@ def analysis_options(command: F) -> F:
                 metavar="N",
                 help="Draft tokens accepted per sequence and iteration, on average.",
             ),
-            click.option("--device", metavar="ID", help="Device that step figures are for."),
             click.option(
-                "--weight-bytes", metavar="BYTES", help="Weights one step reads (15.9e9, 16GB)."
+                "--device",
+                metavar="ID",
+                help="GPU whose steps are measured, by its id in the trace.",
             ),
-            click.option("--kv-bytes", metavar="BYTES", help="KV cache one step reads."),
             click.option(
-                "--peak-bandwidth", metavar="BYTES/S", help="Of the GPU's memory (4.8e12, 4.8TB)."
+                "--weight-bytes",
+                metavar="BYTES",
+                help="Bytes of weights that one step reads (15.9e9, 16GB).",
+            ),
+            click.option(
+                "--kv-bytes", metavar="BYTES", help="Bytes of KV cache that one step reads."
+            ),
+            click.option(
+                "--peak-bandwidth",
+                metavar="BYTES/S",
+                help="Peak of the GPU's memory (4.8e12, 4.8TB).",
             ),
             click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
         )

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from gaptrace.errors import GaptraceError
 
 if TYPE_CHECKING:
+    from gaptrace.analysis import Analysis
     from gaptrace.document.blocks import Detail
     from gaptrace.render.files import Report
+    from gaptrace.results.run import SweepResult
+    from gaptrace.runs.run import RunAnalysis
 
+# What `gaptrace analyze` makes of one path.
+Analyzed: TypeAlias = "Analysis | RunAnalysis | SweepResult"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -23,7 +28,7 @@ def output_options(command: F) -> F:
     for option in reversed(
         (
             click.option("--json", "json_", is_flag=True, help="Print the versioned JSON object."),
-            click.option("--full", is_flag=True, help="Print all there is to say, not one screen."),
+            click.option("--full", is_flag=True, help="Print everything, not just one screen."),
             click.option(
                 "-o",
                 "out",
@@ -84,7 +89,7 @@ def check_files(files: Sequence[str]) -> None:
             formats.of_path(path)
 
 
-def report_of(item: Any) -> Report:
+def report_of(item: Analyzed) -> Report:
     """What was analysed as a report: its plain data, and the analyses behind it for pictures."""
     import msgspec
 

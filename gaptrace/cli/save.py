@@ -13,7 +13,9 @@ from gaptrace.errors import OptionError
 
 @click.command()
 @click.argument("path", metavar="RUN")
-@click.option("-o", "out", required=True, metavar="FILE", help="Such as base.gaptrace.json.")
+@click.option(
+    "-o", "out", required=True, metavar="FILE", help="File to write, such as base.gaptrace.json."
+)
 @click.option("--name", default="", help="What the baseline is called in comparisons.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @analysis_options
@@ -21,7 +23,7 @@ def save(path: str, out: str, name: str, *, force: bool, **values: Any) -> int:
     """Save a baseline of RUN for later comparisons, without the trace.
 
     RUN is a run folder of `gaptrace collect` (all its modes and repeats), a mode of one, or a
-    trace. The file holds no path, host or user, and is the same for the same input.
+    trace. The file contains no path, host or user, and is the same for the same input.
     """
     from gaptrace.cli.sides import read_input
     from gaptrace.compare.side import short_label

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gaptrace import quantity as q
 from gaptrace import units
 from gaptrace.document.blocks import Inline, Text
 from gaptrace.document.tables import known
-from gaptrace.quantity import (
-    AT_LEAST,
-    AT_MOST,
-    COUNT,
-    NS,
-    SHARE,
-    STEPS_PER_S,
-    TOKENS_PER_S,
-    TRACED,
-    UNPROFILED,
-    Quantity,
-    ranged,
-)
 from gaptrace.results.analysis import AnalysisResult, DeviceFigures
 from gaptrace.results.run import ModeRow, RunResult
 from gaptrace.vocabulary import CAUSES, PHASES
@@ -28,12 +16,7 @@ from gaptrace.vocabulary import CAUSES, PHASES
 DAMAGE = frozenset(
     {"truncated", "truncated_gzip", "corrupt_gzip", "given_up", "dropped_events", "log_lines"}
 )
-KIND_WORDS = {
-    "decode": "Decode: ",
-    "inference": "Inference steps: ",
-    "training": "Training steps: ",
-}
-BASIS_WORDS = {TRACED: "as profiled", UNPROFILED: "unprofiled", "given": "given"}
+BASIS_WORDS = {q.TRACED: "as profiled", q.UNPROFILED: "unprofiled", "given": "given"}
 
 
 def plain(parts: Iterable[Inline]) -> str:
@@ -59,19 +42,19 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
     speed = rate(result)
     if speed is not None:
         parts += [speed, ", "]
-    parts += [Quantity(head.step_ns, NS, head.basis), " per step"]
-    if head.basis != UNPROFILED:
+    parts += [q.Quantity(head.step_ns, q.NS, head.basis), " per step"]
+    if head.basis != q.UNPROFILED:
         parts.append(f" ({BASIS_WORDS.get(head.basis, head.basis)})")
     if head.idle_share is None:
         return (*parts, "; idle time is withheld, see below.")
-    parts += [". The GPU idles ", Quantity(head.idle_share, SHARE, head.idle_basis), " of it"]
+    parts += [". The GPU idles ", q.Quantity(head.idle_share, q.SHARE, head.idle_basis), " of it"]
     if head.idle_basis != head.basis:
         parts.append(f" ({BASIS_WORDS.get(head.idle_basis, head.idle_basis)})")
     if head.largest_cause is None or head.largest_cause_ns is None or not head.idle_share:
         return (*parts, ".")
     word = CAUSES[head.largest_cause]
     parts += ["; largest cause: ", Text(word.label, term=word.term, key=word.id), ", "]
-    amount = Quantity(head.largest_cause_ns, NS, TRACED)
+    amount = q.Quantity(head.largest_cause_ns, q.NS, q.TRACED)
     if head.recoverable:
         return (*parts, "up to ", amount, f" per {each(result)} recoverable.")
     return (*parts, amount, f" per {each(result)}.")
@@ -87,20 +70,20 @@ def _subject(result: AnalysisResult) -> str:
     return f"{word.capitalize()}{which if several else ''}"
 
 
-def rate(result: AnalysisResult) -> Quantity | None:
+def rate(result: AnalysisResult) -> q.Quantity | None:
     """Tokens per second, a range under speculation; steps per second where steps make no tokens."""
     head, found = result.headline, result.rate
     if head.tokens_per_s is not None:
-        return Quantity(head.tokens_per_s, TOKENS_PER_S, head.basis)
+        return q.Quantity(head.tokens_per_s, q.TOKENS_PER_S, head.basis)
     low, high = found.tokens_per_s_range or (None, None)
     if low is not None and high is not None:
-        return ranged(None, low, high, TOKENS_PER_S, head.basis)
+        return q.ranged(None, low, high, q.TOKENS_PER_S, head.basis)
     if low is not None or high is not None:
-        bound = AT_MOST if low is None else AT_LEAST
-        return known(high if low is None else low, TOKENS_PER_S, head.basis, bound)
+        bound = q.AT_MOST if low is None else q.AT_LEAST
+        return known(high if low is None else low, q.TOKENS_PER_S, head.basis, bound)
     if result.steps.kind == "decode":
         return None
-    return known(found.steps_per_s, STEPS_PER_S, head.basis)
+    return known(found.steps_per_s, q.STEPS_PER_S, head.basis)
 
 
 def each(result: AnalysisResult) -> str:
@@ -113,13 +96,13 @@ def _whole(result: AnalysisResult) -> tuple[Inline, ...]:
     device = device_of(result)
     parts: tuple[Inline, ...] = (
         "No step could be measured; over the whole recording of ",
-        Quantity(device.span_ns, NS, TRACED),
+        q.Quantity(device.span_ns, q.NS, q.TRACED),
         " the GPU was idle ",
     )
-    share = known(device.idle_share, SHARE, TRACED)
+    share = known(device.idle_share, q.SHARE, q.TRACED)
     if share is not None:
         return (*parts, share, " of the time.")
-    return (*parts, "for ", Quantity(device.idle_ns, NS, TRACED), ".")
+    return (*parts, "for ", q.Quantity(device.idle_ns, q.NS, q.TRACED), ".")
 
 
 def device_of(result: AnalysisResult) -> DeviceFigures:
@@ -155,9 +138,9 @@ def run_answer(result: RunResult) -> tuple[Inline, ...]:
 
 
 def _speed(row: ModeRow) -> tuple[Inline, ...]:
-    rate = known(row.tokens_per_s, TOKENS_PER_S, row.basis)
-    step: tuple[Inline, ...] = (Quantity(row.step_ns, NS, row.basis), " per step")
-    if row.basis != UNPROFILED:
+    rate = known(row.tokens_per_s, q.TOKENS_PER_S, row.basis)
+    step: tuple[Inline, ...] = (q.Quantity(row.step_ns, q.NS, row.basis), " per step")
+    if row.basis != q.UNPROFILED:
         step = (*step, f" ({BASIS_WORDS.get(row.basis, row.basis)})")
     return step if rate is None else (rate, ", ", *step)
 
@@ -166,8 +149,8 @@ def _mode(row: ModeRow) -> Text:
     return Text(row.mode, "strong", term="mode", key=row.mode)
 
 
-def _times(row: ModeRow) -> Quantity | None:
-    return known(row.times_slower, COUNT, row.basis)
+def _times(row: ModeRow) -> q.Quantity | None:
+    return known(row.times_slower, q.COUNT, row.basis)
 
 
 def _alike(row: ModeRow) -> tuple[Inline, ...]:

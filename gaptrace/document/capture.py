@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import UNSET
 
+from gaptrace import quantity as q
+from gaptrace.document import tables as t
 from gaptrace.document.blocks import (
     Block,
     Chart,
@@ -21,32 +23,6 @@ from gaptrace.document.blocks import (
     Series,
     Table,
     Text,
-)
-from gaptrace.document.tables import (
-    by_basis,
-    duration,
-    fact,
-    facts_of,
-    figures,
-    given,
-    known,
-    name,
-    table,
-    words,
-)
-from gaptrace.quantity import (
-    AT_LEAST,
-    COUNT,
-    GIVEN,
-    NS,
-    PREDICTED,
-    TOKENS_PER_S,
-    TRACED,
-    UNPROFILED,
-    Number,
-    Quantity,
-    change,
-    ranged,
 )
 from gaptrace.results.prediction import (
     Blocker,
@@ -61,7 +37,7 @@ from gaptrace.results.prediction import (
 from gaptrace.units import counted
 from gaptrace.vocabulary import OP_CLASSES, SQUARE
 
-SOURCES = {"unprofiled": UNPROFILED, "given": GIVEN, "as profiled": TRACED}
+SOURCES = {"unprofiled": q.UNPROFILED, "given": q.GIVEN, "as profiled": q.TRACED}
 MEASURED_UNDER = "measured under the profiler, which slows the host"
 PLACES_SHOWN = 2
 Cells = Mapping[str, SquareCell]
@@ -87,16 +63,16 @@ def square_blocks(square: Cells, anchor: str = "square") -> Iterator[Block]:
         Series(label, tuple(_points(square, value)), style="marks")
         for label, value in (("token rate", _rate), ("step time", _step))
     )
-    panel = Panel("tokens per second by mode", "mode", "rate", TOKENS_PER_S, (rates, steps))
+    panel = Panel("tokens per second by mode", "mode", "rate", q.TOKENS_PER_S, (rates, steps))
     yield Chart(anchor, "What would help", "grid", (panel,), twin)
 
 
-def _points(square: Cells, value: Callable[[SquareCell], Quantity | None]) -> Iterator[Point]:
+def _points(square: Cells, value: Callable[[SquareCell], q.Quantity | None]) -> Iterator[Point]:
     """A point for each cell of which the value is known, in the order of the square."""
     for i, mode in enumerate(SQUARE):
         found = value(square[mode]) if mode in square else None
         if found is not None:
-            yield Point(i, found, key=mode, hatched=found.basis == PREDICTED)
+            yield Point(i, found, key=mode, hatched=found.basis == q.PREDICTED)
 
 
 def square_table(square: Cells, anchor: str) -> Table:
@@ -106,19 +82,19 @@ def square_table(square: Cells, anchor: str) -> Table:
     notes += [
         f"{SQUARE[mode]}: {MEASURED_UNDER}"
         for mode, cell in cells
-        if cell.known == "measured" and _basis(cell) == TRACED
+        if cell.known == "measured" and _basis(cell) == q.TRACED
     ]
-    return table(
+    return t.table(
         anchor,
         "tokens per second by mode",
         cells,
         [
-            words("", lambda c: Text(SQUARE[c[0]], key=c[0]), "two-by-two"),
-            words("known", lambda c: c[1].known),
-            *by_basis("rate", TOKENS_PER_S, lambda c: _rate(c[1]), cells, "tokens-per-s"),
-            *by_basis("step", NS, lambda c: _step(c[1]), cells, "period"),
-            figures("kernels", COUNT, lambda c: c[1].kernels, term="kernel"),
-            figures("launches", COUNT, lambda c: c[1].launches, term="launch-call"),
+            t.words("", lambda c: Text(SQUARE[c[0]], key=c[0]), "two-by-two"),
+            t.words("known", lambda c: c[1].known),
+            *t.by_basis("rate", q.TOKENS_PER_S, lambda c: _rate(c[1]), cells, "tokens-per-s"),
+            *t.by_basis("step", q.NS, lambda c: _step(c[1]), cells, "period"),
+            t.figures("kernels", q.COUNT, lambda c: c[1].kernels, term="kernel"),
+            t.figures("launches", q.COUNT, lambda c: c[1].launches, term="launch-call"),
         ],
         notes=dict.fromkeys(notes),
         key=lambda c: c[0],
@@ -127,22 +103,25 @@ def square_table(square: Cells, anchor: str) -> Table:
 
 
 def _basis(cell: SquareCell) -> str:
-    return PREDICTED if cell.known == "predicted" else SOURCES.get(cell.source or "", TRACED)
+    return q.PREDICTED if cell.known == "predicted" else SOURCES.get(cell.source or "", q.TRACED)
 
 
-def _step(cell: SquareCell) -> Quantity | None:
-    return _ranged(cell.step_ns, cell.range_ns, NS, _basis(cell))
+def _step(cell: SquareCell) -> q.Quantity | None:
+    return _ranged(cell.step_ns, cell.range_ns, q.NS, _basis(cell))
 
 
-def _rate(cell: SquareCell) -> Quantity | None:
-    return _ranged(cell.tokens_per_s, cell.rate_range, TOKENS_PER_S, _basis(cell))
+def _rate(cell: SquareCell) -> q.Quantity | None:
+    return _ranged(cell.tokens_per_s, cell.rate_range, q.TOKENS_PER_S, _basis(cell))
 
 
 def _ranged(
-    value: Number | None, ends: tuple[Number, Number] | None, unit: str, basis: str = PREDICTED
-) -> Quantity | None:
+    value: q.Number | None,
+    ends: tuple[q.Number, q.Number] | None,
+    unit: str,
+    basis: str = q.PREDICTED,
+) -> q.Quantity | None:
     """A value, with its range where it has one."""
-    return known(value, unit, basis) if ends is None else ranged(value, *ends, unit, basis)
+    return t.known(value, unit, basis) if ends is None else q.ranged(value, *ends, unit, basis)
 
 
 def capture_blocks(capture: Capture, prefix: str = "") -> Iterator[Block]:
@@ -152,10 +131,10 @@ def capture_blocks(capture: Capture, prefix: str = "") -> Iterator[Block]:
     )
     if capture.tried:
         yield Note((capture.tried,))
-    yield from _captured(capture)
+    yield from _captured(capture, prefix)
     if capture.blockers:
         yield _blockers(capture.blockers, f"{prefix}blockers")
-        places = [(b, place) for b in capture.blockers for place in b.places[:PLACES_SHOWN]]
+        places = [(it, place) for it in capture.blockers for place in it.places[:PLACES_SHOWN]]
         if places:
             yield _places(places, f"{prefix}blocker-places")
     for plan in capture.pieces:
@@ -166,37 +145,37 @@ def capture_blocks(capture: Capture, prefix: str = "") -> Iterator[Block]:
         yield Note((f"not known: {text}",))
 
 
-def _captured(capture: Capture) -> Iterator[Block]:
-    step = _ranged(capture.predicted_step_ns, capture.range_ns, NS)
+def _captured(capture: Capture, prefix: str) -> Iterator[Block]:
+    step = _ranged(capture.predicted_step_ns, capture.range_ns, q.NS)
     parts = capture.parts_ns
     if step is not None:
         made_of = () if parts is None else (
-            fact("busy", duration(parts.busy, PREDICTED), term="busy"),
-            fact(
+            t.fact("busy", t.duration(parts.busy, q.PREDICTED), term="busy"),
+            t.fact(
                 f"gaps between {counted(capture.nodes or 0, 'node')}",
-                duration(parts.gaps, PREDICTED),
+                t.duration(parts.gaps, q.PREDICTED),
                 term="node",
             ),
-            fact("one replay", duration(parts.replay, PREDICTED)),
-            fact("memset nodes", duration(parts.memsets or None, PREDICTED)),
+            t.fact("one replay", t.duration(parts.replay, q.PREDICTED)),
+            t.fact("memset nodes", t.duration(parts.memsets or None, q.PREDICTED)),
         )  # fmt: skip
         yield Facts(
-            facts_of(
-                fact("captured step", step, term="predicted-captured-step"),
+            t.facts_of(
+                t.fact("captured step", step, term="predicted-captured-step"),
                 *made_of,
-                fact("launch calls", known(capture.launches, COUNT, PREDICTED)),
-                fact("constants", capture.source or ""),
+                t.fact("launch calls", t.known(capture.launches, q.COUNT, q.PREDICTED)),
+                t.fact("constants", capture.source or ""),
             )
         )
         if capture.gaps_by_pair:
-            yield table(
-                "gaps-by-pair",
+            yield t.table(
+                f"{prefix}gaps-by-pair",
                 "gaps between nodes by kind of pair",
                 capture.gaps_by_pair,
                 [
-                    words("pair", lambda pair: pair.pair, "node"),
-                    figures("gaps", COUNT, lambda pair: pair.count, PREDICTED),
-                    figures("time per step", NS, lambda pair: pair.ns, PREDICTED),
+                    t.words("pair", lambda pair: pair.pair, "node"),
+                    t.figures("gaps", q.COUNT, lambda pair: pair.count, q.PREDICTED),
+                    t.figures("time per step", q.NS, lambda pair: pair.ns, q.PREDICTED),
                 ],
                 folded=True,
             )
@@ -205,37 +184,39 @@ def _captured(capture: Capture) -> Iterator[Block]:
 
 
 def _blockers(blockers: tuple[Blocker, ...], anchor: str) -> Table:
-    return table(
+    return t.table(
         anchor,
         "what stands in the way of capture",
         blockers,
         [
-            words("what", lambda b: Text(b.title, "strong" if b.blocks else "plain"), "blockers"),
-            words("in the way", lambda b: "blocks" if b.blocks else "stays outside"),
-            figures("per token", COUNT, lambda b: b.per_token),
-            figures("host time per token", NS, lambda b: b.ns_per_token or None, TRACED),
-            words("seen", lambda b: b.text),
-            words("change", lambda b: b.change),
+            t.words(
+                "what", lambda it: Text(it.title, "strong" if it.blocks else "plain"), "blockers"
+            ),
+            t.words("in the way", lambda it: "blocks" if it.blocks else "stays outside"),
+            t.figures("per token", q.COUNT, lambda it: it.per_token),
+            t.figures("host time per token", q.NS, lambda it: it.ns_per_token or None, q.TRACED),
+            t.words("seen", lambda it: it.text),
+            t.words("change", lambda it: it.change),
         ],
-        weak=lambda b: not b.blocks,
+        weak=lambda it: not it.blocks,
     )
 
 
 def _places(places: list[tuple[Blocker, BlockerPlace]], anchor: str) -> Table:
-    return table(
+    return t.table(
         anchor,
         "where",
         places,
         [
-            words("what", lambda p: p[0].title),
-            figures("step", COUNT, lambda p: p[1].step),
-            figures("at", NS, lambda p: p[1].start_ns, TRACED, "time"),
-            figures("for", NS, lambda p: p[1].dur_ns, TRACED),
-            words("call", lambda p: name(p[1].call)),
-            words("in op", lambda p: name(p[1].op)),
-            words("about", lambda p: p[1].what),
-            words("module", lambda p: name(p[1].module)),
-            words("called from", lambda p: name(p[1].stack[0]) if p[1].stack else None),
+            t.words("what", lambda p: p[0].title),
+            t.figures("step", q.COUNT, lambda p: p[1].step),
+            t.figures("at", q.NS, lambda p: p[1].start_ns, q.TRACED, "time"),
+            t.figures("for", q.NS, lambda p: p[1].dur_ns, q.TRACED),
+            t.words("call", lambda p: t.name(p[1].call)),
+            t.words("in op", lambda p: t.name(p[1].op)),
+            t.words("about", lambda p: p[1].what),
+            t.words("module", lambda p: t.name(p[1].module)),
+            t.words("called from", lambda p: t.name(p[1].stack[0]) if p[1].stack else None),
         ],
         folded=True,
         key=lambda p: p[1].target,
@@ -243,20 +224,20 @@ def _places(places: list[tuple[Blocker, BlockerPlace]], anchor: str) -> Table:
 
 
 def _plan(plan: PredictedPieces) -> tuple[Inline, ...]:
-    step = _ranged(plan.predicted_step_ns, plan.range_ns, NS)
+    step = _ranged(plan.predicted_step_ns, plan.range_ns, q.NS)
     each, price = plan.price_each_ns, plan.price_ns
     more = () if each is None or price is None else (
         f"; {counted(plan.seams, 'gap')} between pieces at the ",
-        ranged(None, *each, NS, UNPROFILED),
+        q.ranged(None, *each, q.NS, q.UNPROFILED),
         " measured on an H200: ",
-        ranged(None, *price, NS),
+        q.ranged(None, *price, q.NS),
     )  # fmt: skip
     return (
         Text("In pieces", term="piece"),
         f": {plan.text}; step ",
         *((step,) if step is not None else ()),
         ", ",
-        Quantity(plan.cost_ns, NS, PREDICTED, AT_LEAST),
+        q.Quantity(plan.cost_ns, q.NS, q.PREDICTED, q.AT_LEAST),
         " more than one graph",
         *more,
         ".",
@@ -264,21 +245,21 @@ def _plan(plan: PredictedPieces) -> tuple[Inline, ...]:
 
 
 def _measured(found: MeasuredPieces) -> tuple[Inline, ...]:
-    basis = SOURCES.get(found.source, TRACED)
-    profiled = f" ({found.source})" if basis != UNPROFILED else ""
-    against = given(
+    basis = SOURCES.get(found.source, q.TRACED)
+    profiled = f" ({found.source})" if basis != q.UNPROFILED else ""
+    against = t.given(
         ", ",
-        None if found.more_ns is None else change(found.more_ns, NS, basis),
+        None if found.more_ns is None else q.change(found.more_ns, q.NS, basis),
         " against one graph of it, measured too",
     )
     return (
         Text("Measured in pieces", term="piece"),
         f": the {'compiled' if found.compiled else 'eager'} step, ",
-        Quantity(found.pieces, COUNT),
+        q.Quantity(found.pieces, q.COUNT),
         " pieces with ",
-        Quantity(found.seams, COUNT),
+        q.Quantity(found.seams, q.COUNT),
         " gaps between them; step ",
-        Quantity(found.step_ns, NS, basis),
+        q.Quantity(found.step_ns, q.NS, basis),
         profiled,
         *against,
         ".",
@@ -299,31 +280,33 @@ def compile_blocks(compiled: Compile, prefix: str = "") -> Iterator[Block]:
         (
             Text("Compiled step", term="compile-prediction"),
             ", predicted: ",
-            _of(_ranged(step.kernels, ends.kernels, COUNT)),
+            _of(_ranged(step.kernels, ends.kernels, q.COUNT)),
             " kernels",
-            *given(" of ", known(eager, COUNT), " eager"),
-            *given(", ", _ranged(step.generated, ends.generated, COUNT), " of them generated"),
+            *t.given(" of ", t.known(eager, q.COUNT), " eager"),
+            *t.given(", ", _ranged(step.generated, ends.generated, q.COUNT), " of them generated"),
             ".",
         ),
         "lead",
     )
     yield Facts(
-        facts_of(
-            fact("busy", _ranged(step.busy_ns, ends.busy_ns, NS), term="compiled-busy"),
-            fact("launched", _ranged(step.step_ns, ends.step_ns, NS), term="compiled-step"),
-            fact(
+        t.facts_of(
+            t.fact("busy", _ranged(step.busy_ns, ends.busy_ns, q.NS), term="compiled-busy"),
+            t.fact("launched", _ranged(step.step_ns, ends.step_ns, q.NS), term="compiled-step"),
+            t.fact(
                 "captured",
-                _ranged(step.captured_step_ns, ends.captured_step_ns, NS),
+                _ranged(step.captured_step_ns, ends.captured_step_ns, q.NS),
                 term="compiled-captured-step",
             ),
-            fact("library calls", known(step.extern, COUNT, PREDICTED)),
-            fact("launch calls", known(step.launches, COUNT, PREDICTED)),
+            t.fact("library calls", t.known(step.extern, q.COUNT, q.PREDICTED)),
+            t.fact("launch calls", t.known(step.launches, q.COUNT, q.PREDICTED)),
             *(
-                fact(f"busy: {OP_CLASSES[key].label}", duration(ns, PREDICTED), term="op-class")
+                t.fact(
+                    f"busy: {OP_CLASSES[key].label}", t.duration(ns, q.PREDICTED), term="op-class"
+                )
                 for key, ns in (step.busy_ns_by_class or {}).items()
                 if ns
             ),
-            fact("source", compiled.source or "", term="compile-source"),
+            t.fact("source", compiled.source or "", term="compile-source"),
         )
     )
     if note:
@@ -333,43 +316,45 @@ def compile_blocks(compiled: Compile, prefix: str = "") -> Iterator[Block]:
         if doubt.id != "stacked_cache":
             yield Note((doubt.text,), "limited")
     if compiled.losses:
-        yield table(
+        yield t.table(
             f"{prefix}losses",
             "generated kernels that lose",
             compiled.losses,
             [
-                words("what they do", lambda loss: loss.text),
-                figures("kernels", COUNT, lambda loss: loss.kernels),
-                figures("lost", NS, lambda loss: loss.ns, PREDICTED),
+                t.words("what they do", lambda loss: loss.text),
+                t.figures("kernels", q.COUNT, lambda loss: loss.kernels),
+                t.figures("lost", q.NS, lambda loss: loss.ns, q.PREDICTED),
             ],
         )
     if compiled.what_ifs:
         yield _variants(compiled.what_ifs, f"{prefix}variants")
 
 
-def _of(quantity: Quantity | None) -> Inline:
+def _of(quantity: q.Quantity | None) -> Inline:
     return "" if quantity is None else quantity
 
 
 def _variants(variants: tuple[Variant, ...], anchor: str) -> Table:
-    return table(
+    return t.table(
         anchor,
         "what if the step were changed",
         variants,
         [
-            words("change", lambda item: item.name, "compile-prediction"),
-            figures("kernels", COUNT, lambda item: item.kernels, PREDICTED),
-            figures("generated", COUNT, lambda item: item.generated, PREDICTED),
-            figures("busy", NS, lambda v: _ranged(v.busy_ns, v.range.busy_ns, NS), PREDICTED),
-            figures("gained", NS, lambda item: item.gain_ns, PREDICTED),
-            figures(
-                "captured step",
-                NS,
-                lambda v: _ranged(v.captured_step_ns, v.range.captured_step_ns, NS),
-                PREDICTED,
+            t.words("change", lambda item: item.name, "compile-prediction"),
+            t.figures("kernels", q.COUNT, lambda item: item.kernels, q.PREDICTED),
+            t.figures("generated", q.COUNT, lambda item: item.generated, q.PREDICTED),
+            t.figures(
+                "busy", q.NS, lambda v: _ranged(v.busy_ns, v.range.busy_ns, q.NS), q.PREDICTED
             ),
-            figures("gained, captured", NS, lambda item: item.captured_gain_ns, PREDICTED),
-            words("why", lambda item: item.error or item.text),
+            t.figures("gained", q.NS, lambda item: item.gain_ns, q.PREDICTED),
+            t.figures(
+                "captured step",
+                q.NS,
+                lambda v: _ranged(v.captured_step_ns, v.range.captured_step_ns, q.NS),
+                q.PREDICTED,
+            ),
+            t.figures("gained, captured", q.NS, lambda item: item.captured_gain_ns, q.PREDICTED),
+            t.words("why", lambda item: item.error or item.text),
         ],
         weak=lambda item: item.error is not None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gaptrace import quantity as q
 from gaptrace.document.blocks import (
     Block,
     Chart,
@@ -21,21 +22,6 @@ from gaptrace.document.blocks import (
 )
 from gaptrace.document.sections import Context
 from gaptrace.document.tables import fact, facts_of, figures, given, known, table, words
-from gaptrace.quantity import (
-    BITS,
-    BYTES,
-    BYTES_PER_S,
-    COUNT,
-    JOULE,
-    MEGAHERTZ,
-    NS,
-    PREDICTED,
-    SHARE,
-    TIMES,
-    TOKENS_PER_S,
-    WATT,
-    Quantity,
-)
 from gaptrace.results.analysis import AnalysisResult, Ceilings, WhatIf
 
 # The lower ceiling is the one side's, and the other side is what the step waits for.
@@ -52,14 +38,14 @@ def ceilings(result: AnalysisResult, context: Context) -> Iterator[Block]:
     A ceiling that cannot be known is withheld with the reason.
     """
     c, head = result.ceilings, result.headline
-    launch = known(c.launch_tokens_per_s, TOKENS_PER_S, c.host_dispatch_basis)
-    bandwidth = known(c.bandwidth_tokens_per_s, TOKENS_PER_S)
+    launch = known(c.launch_tokens_per_s, q.TOKENS_PER_S, c.host_dispatch_basis)
+    bandwidth = known(c.bandwidth_tokens_per_s, q.TOKENS_PER_S)
     if launch is None and bandwidth is None and head.tokens_per_s is None:
         return
     if c.binding:
         yield Sentence(_limited_by(c), "lead")
     if launch is not None or bandwidth is not None:
-        measured = known(head.tokens_per_s, TOKENS_PER_S, head.basis)
+        measured = known(head.tokens_per_s, q.TOKENS_PER_S, head.basis)
         yield _chart(context, launch, bandwidth, measured)
     yield Facts(facts_of(*_facts(result, launch, bandwidth)))
 
@@ -67,65 +53,68 @@ def ceilings(result: AnalysisResult, context: Context) -> Iterator[Block]:
 def _limited_by(c: Ceilings) -> tuple[Inline, ...]:
     paced = PACED_OTHERWISE.get((c.binding or "", c.paced_by or ""), "")
     lead = "Lower ceiling" if paced else "Limited by"
-    busy = given(" (GPU busy ", known(c.busy_share, SHARE), ")") if paced else ()
+    busy = given(" (GPU busy ", known(c.busy_share, q.SHARE), ")") if paced else ()
     return (
         f"{lead}: ",
         Text(f"the {c.binding} ceiling", term=f"{c.binding}-ceiling"),
-        *given("; the measured rate is ", known(c.distance, SHARE), " of it"),
+        *given("; the measured rate is ", known(c.distance, q.SHARE), " of it"),
         f", but {paced}" if paced else "",
         *busy,
         *given(
             "; ",
-            Text("crossover", term="hand-over"),
+            Text("crossover", term="crossover"),
             " at ",
-            known(c.handover_bits_per_weight, BITS),
+            known(c.handover_bits_per_weight, q.BITS),
             " per weight",
         ),
-        *given(" (now ", known(c.bits_per_weight, BITS), ")"),
+        *given(" (now ", known(c.bits_per_weight, q.BITS), ")"),
         ".",
     )
 
 
 def _chart(
-    context: Context, launch: Quantity | None, bandwidth: Quantity | None, measured: Quantity | None
+    context: Context,
+    launch: q.Quantity | None,
+    bandwidth: q.Quantity | None,
+    measured: q.Quantity | None,
 ) -> Chart:
     marks = [
         ("launch", "launch ceiling", "launch-ceiling", launch),
         ("bandwidth", "bandwidth ceiling", "bandwidth-ceiling", bandwidth),
         ("measured", "measured", "tokens-per-s", measured),
     ]
-    shown = [(key, label, term, q) for key, label, term, q in marks if q is not None]
+    shown = [(key, label, term, rate) for key, label, term, rate in marks if rate is not None]
     series = tuple(
-        Series(label, (Point(0, q, label, key),), key, "marks" if key == "measured" else "line")
-        for key, label, _, q in shown
+        Series(label, (Point(0, rate, label, key),), key, "marks" if key == "measured" else "line")
+        for key, label, _, rate in shown
     )
     rows = tuple(
-        Row((Text(label, term=term), q), TOKENS_PER_S, q.basis, key=key)
-        for key, label, term, q in shown
+        Row((Text(label, term=term), rate), q.TOKENS_PER_S, rate.basis, key=key)
+        for key, label, term, rate in shown
     )
     columns = (Column("ceiling", "ceiling"), Column("rate", "tokens-per-s", numeric=True))
     anchor = f"{context.prefix}ceilings-chart"
-    panel = Panel("", "", "tokens per second", TOKENS_PER_S, series, x_scale="log")
+    panel = Panel("", "", "tokens per second", q.TOKENS_PER_S, series, x_scale="log")
     return Chart(anchor, "Ceilings", "axis", (panel,), Table(anchor, "", columns, rows))
 
 
 def _facts(
-    result: AnalysisResult, launch: Quantity | None, bandwidth: Quantity | None
+    result: AnalysisResult, launch: q.Quantity | None, bandwidth: q.Quantity | None
 ) -> Iterator[Fact | None]:
     c = result.ceilings
     if launch is None:
         yield fact("launch ceiling", _no_launch(result), term="launch-ceiling")
     yield fact(
         "host dispatch",
-        known(c.host_dispatch_ns, NS, c.host_dispatch_basis, c.host_dispatch_bound),
+        known(c.host_dispatch_ns, q.NS, c.host_dispatch_basis, c.host_dispatch_bound),
         f" a step, {c.host_dispatch_source}",
         term="host-dispatch",
     )
     if bandwidth is None:
         yield fact("bandwidth ceiling", _no_bandwidth(c), term="bandwidth-ceiling")
     source = f" ({c.weight_bytes_source})" if c.weight_bytes_source else ""
-    yield fact("weights", known(c.weight_bytes, BYTES), f" a step{source}", term="weight-bytes")
-    cache = known(c.kv_bytes, BYTES)
+    yield fact("weights", known(c.weight_bytes, q.BYTES), f" a step{source}", term="weight-bytes")
+    cache = known(c.kv_bytes, q.BYTES)
     yield fact(
         "KV cache",
         cache or ("not counted" if c.weight_bytes is not None else ""),
@@ -135,7 +124,7 @@ def _facts(
     source = f" ({c.peak_bandwidth_source})" if c.peak_bandwidth_source else ""
     yield fact(
         "peak bandwidth",
-        known(c.peak_bandwidth_bytes_per_s, BYTES_PER_S),
+        known(c.peak_bandwidth_bytes_per_s, q.BYTES_PER_S),
         source,
         term="peak-bandwidth",
     )
@@ -168,9 +157,9 @@ def what_would_help(result: AnalysisResult, context: Context) -> Iterator[Block]
         result.what_if,
         [
             words("", lambda item: item.title, "what-if"),
-            figures("step", NS, lambda item: item.step_ns, PREDICTED, "period"),
-            figures("rate", TOKENS_PER_S, lambda item: item.tokens_per_s, PREDICTED),
-            figures("against now", TIMES, lambda item: item.times_now, PREDICTED),
+            figures("step", q.NS, lambda item: item.step_ns, q.PREDICTED, "period"),
+            figures("rate", q.TOKENS_PER_S, lambda item: item.tokens_per_s, q.PREDICTED),
+            figures("against now", q.TIMES, lambda item: item.times_now, q.PREDICTED),
             words("limited by", _then_limited_by, "binding-ceiling"),
         ],
         key=lambda item: item.id,
@@ -200,19 +189,21 @@ def power(result: AnalysisResult, context: Context) -> Iterator[Block]:
         facts_of(
             fact(
                 "board power",
-                Quantity(found.mean_w, WATT),
-                *given(" of ", known(found.limit_w, WATT)),
-                *given(" (", known(found.limit_share, SHARE), ")"),
+                q.Quantity(found.mean_w, q.WATT),
+                *given(" of ", known(found.limit_w, q.WATT)),
+                *given(" (", known(found.limit_share, q.SHARE), ")"),
                 term="power",
             ),
-            fact("energy", known(found.joules_per_token, JOULE), " per token"),
+            fact("energy", known(found.joules_per_token, q.JOULE), " per token"),
             fact(
                 "SM clock",
-                known(found.sm_mhz, MEGAHERTZ),
-                *given(" of ", known(found.sm_mhz_max, MEGAHERTZ)),
+                known(found.sm_mhz, q.MEGAHERTZ),
+                *given(" of ", known(found.sm_mhz_max, q.MEGAHERTZ)),
             ),
-            fact("temperature", known(found.temperature_c, COUNT), " °C at most"),
-            fact("GPU busy", known(result.ceilings.busy_share, SHARE), " of the step", term="busy"),
-            fact("samples", Quantity(found.samples, COUNT)),
+            fact("temperature", known(found.temperature_c, q.COUNT), " °C at most"),
+            fact(
+                "GPU busy", known(result.ceilings.busy_share, q.SHARE), " of the step", term="busy"
+            ),
+            fact("samples", q.Quantity(found.samples, q.COUNT)),
         )
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from gaptrace import units
 from gaptrace.document.blocks import (
@@ -109,6 +110,8 @@ FACTS = {
 }
 GATE_SIGNS = {HELD: "✓", TRIPPED: "✕"}
 PARTS_SHOWN, MEMBERS_SHOWN = 14, 6
+# Parts below this share of the longer step are drawn as one.
+SMALL_PART = 0.001
 
 
 @section(COMPARISON, "gates", "Gates", brief=True)
@@ -296,7 +299,8 @@ def _nothing(row: MetricRow) -> bool:
 
 
 def _basis(row: MetricRow) -> str:
-    return BASES[row.source]
+    """How the figure is known; a time that the profiler does not change is traced, too."""
+    return TRACED if row.source is None and row.unit == NS else BASES[row.source]
 
 
 def _quantity(row: MetricRow, value: Maybe) -> Quantity:
@@ -424,7 +428,9 @@ def _bars(found: Bridge, prefix: str) -> Bars:
     basis = BASES[found.source]
     before, after = (Quantity(end, NS, basis) for end in found.ends)
     moved = waterfall(found)
+    least = SMALL_PART * max(found.ends)
     kept = sorted(moved, key=lambda part: (-abs(part.delta_ns), part.key))[:PARTS_SHOWN]
+    kept = [part for part in kept if abs(part.delta_ns) >= least]
     bars = [_end("baseline", found.baseline_step, before)]
     for part in moved:
         if part in kept:
@@ -640,10 +646,7 @@ def comparison_document(result: ComparisonResult, context: Context) -> Document:
     ranked = by_verdict(result.pairs)
     single = len(ranked) == 1
     parts = tuple(
-        pair_document(
-            pair,
-            Context(context.detail, context.analyses, f"{context.prefix}{_prefix(result, pair)}"),
-        )
+        pair_document(pair, replace(context, prefix=f"{context.prefix}{_prefix(result, pair)}"))
         for pair in ranked
     )
     first = ranked[0]

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gaptrace.document import tables as t
 from gaptrace.document.answers import each
 from gaptrace.document.blocks import Block, Facts, Note, Sentence, Table, Text
 from gaptrace.document.sections import Context
-from gaptrace.document.tables import (
-    duration,
-    fact,
-    facts_of,
-    figures,
-    given,
-    known,
-    name,
-    seconds,
-    table,
-    words,
-)
 from gaptrace.knowledge.engines import part_titles
 from gaptrace.quantity import COUNT, NS, SHARE, TRACED
 from gaptrace.results.analysis import AnalysisResult, FunctionRow
@@ -36,9 +25,9 @@ def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
         return
     yield Sentence(
         (
-            *given(known(host.op_calls, COUNT), f" op calls per {one} take "),
-            *given(
-                duration(host.op_ns, TRACED),
+            *t.given(t.known(host.op_calls, COUNT), f" op calls per {one} take "),
+            *t.given(
+                t.duration(host.op_ns, TRACED),
                 " of ",
                 Text("dispatch", term="dispatch"),
                 " on the host; ",
@@ -49,17 +38,19 @@ def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
         ),
         "lead",
     )
-    yield table(
+    yield t.table(
         f"{context.prefix}ops-table",
         "ops by own host time",
         host.ops,
         [
-            words("op", lambda o: name(o.name)),
-            figures(f"calls per {one}", COUNT, lambda o: o.calls),
-            figures(f"own time per {one}", NS, lambda o: o.self_ns, TRACED, "dispatch"),
-            figures("share", SHARE, lambda o: o.share, TRACED),
-            figures("per call", NS, lambda o: o.ns_per_call, TRACED),
-            figures(f"launches per {one}", COUNT, lambda o: o.launches, term="launches-per-token"),
+            t.words("op", lambda o: t.name(o.name)),
+            t.figures(f"calls per {one}", COUNT, lambda o: o.calls),
+            t.figures(f"own time per {one}", NS, lambda o: o.self_ns, TRACED, "dispatch"),
+            t.figures("share", SHARE, lambda o: o.share, TRACED),
+            t.figures("per call", NS, lambda o: o.ns_per_call, TRACED),
+            t.figures(
+                f"launches per {one}", COUNT, lambda o: o.launches, term="launches-per-token"
+            ),
         ],
     )
 
@@ -67,11 +58,11 @@ def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
 def host_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """What a launch costs, and the Python functions and modules behind the host's time."""
     host = result.host
-    facts = facts_of(
-        fact("host dispatch per launch", duration(host.cost_per_launch_ns, TRACED),
+    facts = t.facts_of(
+        t.fact("host dispatch per launch", t.duration(host.cost_per_launch_ns, TRACED),
              term="launch-cost"),
-        fact("in the launch call", duration(host.launch_call_ns, TRACED), " median"),
-        fact("from launch call to start", duration(host.launch_to_start_ns, TRACED), " median",
+        t.fact("in the launch call", t.duration(host.launch_call_ns, TRACED), " median"),
+        t.fact("from launch call to start", t.duration(host.launch_to_start_ns, TRACED), " median",
              term="launch-to-start"),
     )  # fmt: skip
     if facts:
@@ -87,14 +78,14 @@ def host_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
 
 
 def _functions(anchor: str, title: str, rows: tuple[FunctionRow, ...], one: str) -> Table:
-    return table(
+    return t.table(
         anchor,
         title,
         rows,
         [
-            words("name", lambda row: name(row.name)),
-            figures(f"own time per {one}", NS, lambda row: row.self_ns, TRACED),
-            figures("share", SHARE, lambda row: row.share, TRACED),
+            t.words("name", lambda row: t.name(row.name)),
+            t.figures(f"own time per {one}", NS, lambda row: row.self_ns, TRACED),
+            t.figures("share", SHARE, lambda row: row.share, TRACED),
         ],
     )
 
@@ -106,19 +97,21 @@ def engine_parts(result: AnalysisResult, context: Context) -> Iterator[Block]:
         return
     if found.parts:
         titles = part_titles()
-        yield table(
+        yield t.table(
             f"{context.prefix}engine-parts",
             f"host time of one step, from {found.source}",
             found.parts,
             [
-                words("part", lambda p: titles[p.part], "host-time"),
-                figures("median", NS, lambda p: p.median_ns, TRACED, "median"),
-                figures("of all steps", NS, lambda p: p.total_ns, TRACED),
+                t.words("part", lambda p: titles[p.part], "host-time"),
+                t.figures("median", NS, lambda p: p.median_ns, TRACED, "median"),
+                t.figures("of all steps", NS, lambda p: p.total_ns, TRACED),
             ],
             shown=len(found.parts),
         )
-    between = duration(found.idle_between_steps_ns, TRACED)
-    facts = facts_of(fact("GPU idle between steps", between, " a step, as profiled", term="idle"))
+    between = t.duration(found.idle_between_steps_ns, TRACED)
+    facts = t.facts_of(
+        t.fact("GPU idle between steps", between, " a step, as profiled", term="idle")
+    )
     if facts:
         yield Facts(facts)
 
@@ -128,48 +121,48 @@ def compilation(result: AnalysisResult, context: Context) -> Iterator[Block]:
     seen = result.compilation
     if seen is None:
         return
-    measured = known(seen.recompiles_while_measured, COUNT)
+    measured = t.known(seen.recompiles_while_measured, COUNT)
     yield Facts(
-        facts_of(
-            fact(
+        t.facts_of(
+            t.fact(
                 "recompiles",
-                known(seen.recompile_count, COUNT),
+                t.known(seen.recompile_count, COUNT),
                 " in all",
-                *given(", ", measured, " while measured"),
+                *t.given(", ", measured, " while measured"),
                 term="recompile",
             ),
-            fact("graphs", known(seen.unique_graphs, COUNT)),
-            fact(
+            t.fact("graphs", t.known(seen.unique_graphs, COUNT)),
+            t.fact(
                 "generated kernels",
-                known(seen.inductor.generated_kernels, COUNT) if seen.inductor else None,
+                t.known(seen.inductor.generated_kernels, COUNT) if seen.inductor else None,
                 term="generated",
             ),
-            fact("compile time", duration(seconds(seen.seconds))),
+            t.fact("compile time", t.duration(t.seconds(seen.seconds))),
         )
     )
     if seen.note:
         yield Note((seen.note,))
     if seen.recompiles:
-        yield table(
+        yield t.table(
             f"{context.prefix}recompiles",
             "recompiles",
             seen.recompiles,
             [
-                figures("step", COUNT, lambda r: r.step, term="step"),
-                words("phase", lambda r: r.phase),
-                words("function", lambda r: name(r.function or "")),
-                words("guard that failed", lambda r: r.guard, "guard"),
+                t.figures("step", COUNT, lambda r: r.step, term="step"),
+                t.words("phase", lambda r: r.phase),
+                t.words("function", lambda r: t.name(r.function or "")),
+                t.words("guard that failed", lambda r: r.guard, "guard"),
             ],
         )
     breaks = tuple(item for item in seen.graph_breaks or () if isinstance(item, Mapping))
     if breaks:
-        yield table(
+        yield t.table(
             f"{context.prefix}graph-breaks",
             "graph breaks",
             breaks,
             [
-                words("reason", lambda b: str(b.get("reason") or ""), "graph-break"),
-                words("place", lambda b: str(b.get("place") or "")),
-                figures("count", COUNT, lambda b: b.get("count")),
+                t.words("reason", lambda it: str(it.get("reason") or ""), "graph-break"),
+                t.words("place", lambda it: str(it.get("place") or "")),
+                t.figures("count", COUNT, lambda it: it.get("count")),
             ],
         )

@@ -26,11 +26,12 @@ from gaptrace.document.sections import Context
 from gaptrace.measure.gaps import CAUSES as CAUSE_ORDER
 from gaptrace.measure.steps import Steps
 from gaptrace.quantity import NS, TRACED, Quantity
+from gaptrace.results.analysis import AnalysisResult
 from gaptrace.timeline.views import Budget, Pick, Place, picks, step_views, step_window, views
 from gaptrace.vocabulary import BUSY, CAUSES, STEP_METRICS
 
 if TYPE_CHECKING:
-    from gaptrace.analysis import Analysis
+    from gaptrace.measure.result import Analysis
 
 STRIP_STEPS = 120
 _STEP_COLUMNS = ("period_ns", "busy_ns", "idle_ns", "host_dispatch_ns", "kernels", "launches")
@@ -45,7 +46,8 @@ def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
     if steps is None or steps.has_ops.sum() < 2 or steps.rule == "whole trace":
         return
     words = {pick.index: pick.word for pick in picks(steps)}
-    bars = tuple(_bar(steps, i, size, words.get(i, "")) for i, size in _longest(steps))
+    shown = _shown(steps, frozenset(words))
+    bars = tuple(_bar(steps, i, size, words.get(i, "")) for i, size in shown)
     table = Table(
         f"{prefix}every-step",
         "every step",
@@ -62,7 +64,7 @@ def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
         ),
         tuple(_step_row(steps, i) for i in range(len(steps))),
     )
-    merged = max(size for _, size in _longest(steps))
+    merged = max(size for _, size in shown)
     left_out = sum(1 for reason in steps.excluded if reason)
     yield Sentence(
         (
@@ -73,7 +75,9 @@ def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
             " and ",
             Text("idle", term="idle"),
             " by cause.",
-            f" Each bar is the longest of {merged} neighbours." if merged > 1 else "",
+            f" Each bar is a picked step or the longest of {merged} neighbours."
+            if merged > 1
+            else "",
             f" Pale: {left_out} left out of medians." if left_out else "",
         ),
         "lead",
@@ -82,12 +86,18 @@ def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
     yield Chart(f"{prefix}steps-chart", "", "steps", (), table, "cause", block)
 
 
-def _longest(steps: Steps) -> list[tuple[int, int]]:
-    """The steps to draw, each with how many neighbours it stands for."""
+def _shown(steps: Steps, picked: frozenset[int]) -> list[tuple[int, int]]:
+    """The steps to draw, each with how many neighbours it stands for: a picked one, else the
+    longest of them.
+    """
     usable = np.flatnonzero(steps.has_ops)
     size = max(1, -(-usable.size // STRIP_STEPS))
-    groups = [usable[first : first + size] for first in range(0, usable.size, size)]
-    return [(int(group[np.argmax(steps.period_ns[group])]), int(group.size)) for group in groups]
+    found = []
+    for first in range(0, usable.size, size):
+        group = usable[first : first + size].tolist()
+        own = [i for i in group if i in picked] or group
+        found.append((max(own, key=lambda i: int(steps.period_ns[i])), len(group)))
+    return found
 
 
 def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
@@ -95,7 +105,7 @@ def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
     for name, entry in CAUSES.items():
         if name in CAUSE_ORDER:
             spent[name] = (entry.label, int(steps.cause_ns[i, CAUSE_ORDER.index(name)]))
-    notes = [f"the longest of {size}"] if size > 1 else []
+    notes = [f"stands for {size}"] if size > 1 else []
     if steps.excluded[i]:
         notes.append(f"left out of medians: {steps.excluded[i]}")
     return Bar(
@@ -123,19 +133,21 @@ def _step_row(steps: Steps, i: int) -> Row:
     return Row(tuple(cells), weak=bool(steps.excluded[i]), key=f"step:{i}")
 
 
-def timeline(analysis: Analysis, context: Context, twin: Table | None) -> Iterator[Block]:
+def timeline(
+    analysis: Analysis, result: AnalysisResult, context: Context, twin: Table | None
+) -> Iterator[Block]:
     """The median step drawn out, others and the places of evidence beside it; `twin` in words.
 
     Analyses on one page share what it may spend on them. Nothing where no GPU work was recorded.
     """
     leads = [
         Place(place.target, place.start_ns, place.end_ns, f"{finding.id}'s evidence")
-        for finding in analysis.result.findings
+        for finding in result.findings
         for place in finding.evidence
     ]
     leads += [
         Place(f"gap:{gap.gap}", gap.start_ns, gap.start_ns + gap.dur_ns, f"gap {gap.gap}")
-        for gap in analysis.result.longest_gaps
+        for gap in result.longest_gaps
     ]
     budget = Budget().shared(len(context.analyses))
     found = views(analysis, budget, leads, say=context.say)
@@ -153,9 +165,10 @@ def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -
     """
     windows = [step_window(analysis, step) for _, analysis, step in sides]
     longest = max((end - start for start, end in windows), default=0)
+    budget = Budget().shared(max(len(sides), len(context.analyses)))
     for word, analysis, step in sides:
         found = step_views(
-            analysis, Pick(word, step), longest, Budget().shared(len(sides)), say=context.say,
+            analysis, Pick(word, step), longest, budget, say=context.say,
             brush=f"{context.prefix}pair",
         )  # fmt: skip
         yield Timeline(f"{context.prefix}{word}", found.shown[0].stretch.title, found)

@@ -300,6 +300,10 @@ def _measured(row: Score) -> Quantity:
     return Quantity(row.realised, row.unit, "" if row.source is None else SOURCES[row.source])
 
 
+def _inside(row: Score) -> str | None:
+    return None if row.inside is None else ("no", "yes")[row.inside]
+
+
 @section(PREDICTION, "next", "Next", brief=True)
 def commands(result: PredictionResult, context: Context) -> Iterator[Block]:
     """The command that shows everything."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from gaptrace import quantity as q
+from gaptrace.document import tables as t
 from gaptrace.document.analysis import analysis_document
 from gaptrace.document.answers import run_answer
 from gaptrace.document.blocks import Block, Document, Facts, Inline, Note, Sentence, Text
@@ -17,19 +18,6 @@ from gaptrace.document.build import builder
 from gaptrace.document.capture import MEASURED_UNDER, square_blocks
 from gaptrace.document.findings import gain
 from gaptrace.document.sections import RUN, Context, build, section
-from gaptrace.document.tables import (
-    by_basis,
-    duration,
-    fact,
-    facts_of,
-    figures,
-    given,
-    known,
-    name,
-    seconds,
-    table,
-    words,
-)
 from gaptrace.results.manifest import Choice, Pieces, Prepared
 from gaptrace.results.run import ModeRow, RunResult, SeamPrice
 from gaptrace.units import counted
@@ -44,9 +32,11 @@ def recording(result: RunResult, context: Context) -> Iterator[Block]:
     """What a step of the run reads, and whether the recording is whole."""
     limits = next((c.analysis.ceilings for c in result.cells if c.analysis is not None), None)
     if limits is not None:
-        facts = facts_of(
-            fact("weights", known(limits.weight_bytes, q.BYTES), " per step", term="weight-bytes"),
-            fact("", known(limits.bits_per_weight, q.BITS), " per weight"),
+        facts = t.facts_of(
+            t.fact(
+                "weights", t.known(limits.weight_bytes, q.BYTES), " per step", term="weight-bytes"
+            ),
+            t.fact("", t.known(limits.bits_per_weight, q.BITS), " per weight"),
         )
         if facts:
             yield Facts(facts, line=True)
@@ -65,32 +55,32 @@ def modes(result: RunResult, context: Context) -> Iterator[Block]:
     notes += [_remark(row) for row in rows if _remark(row)]
 
     def idle(row: ModeRow) -> q.Quantity | None:
-        return known(row.idle_share, q.SHARE, row.idle_basis)
+        return t.known(row.idle_share, q.SHARE, row.idle_basis)
 
     def host(row: ModeRow) -> q.Quantity | None:
-        return known(row.host_dispatch_ns, q.NS, row.host_basis, row.host_bound)
+        return t.known(row.host_dispatch_ns, q.NS, row.host_basis, row.host_bound)
 
-    yield table(
+    yield t.table(
         f"{context.prefix}modes",
         "",
         rows,
         [
-            words("mode", _mode, "mode", "mode"),
-            *by_basis("step", q.NS, lambda r: known(r.step_ns, q.NS, r.basis), rows, "period"),
-            *by_basis(
+            t.words("mode", _mode, "mode", "mode"),
+            *t.by_basis("step", q.NS, lambda r: t.known(r.step_ns, q.NS, r.basis), rows, "period"),
+            *t.by_basis(
                 "rate",
                 q.TOKENS_PER_S,
-                lambda r: known(r.tokens_per_s, q.TOKENS_PER_S, r.basis),
+                lambda r: t.known(r.tokens_per_s, q.TOKENS_PER_S, r.basis),
                 rows,
                 "tokens-per-s",
             ),
-            figures("spread ±", q.SHARE, lambda r: r.spread, term="spread"),
-            *by_basis("GPU idle", q.SHARE, idle, rows, "idle"),
-            figures("kernels", q.COUNT, lambda r: r.kernels, term="kernel"),
-            figures("launches", q.COUNT, lambda r: r.launches, term="launch-call"),
-            *by_basis("host", q.NS, host, rows, "host-dispatch"),
-            words("limited by", lambda r: r.binding, "binding-ceiling"),
-            words("trace", _verdict, "verdict"),
+            t.figures("spread ±", q.SHARE, lambda r: r.spread, term="spread"),
+            *t.by_basis("GPU idle", q.SHARE, idle, rows, "idle"),
+            t.figures("kernels", q.COUNT, lambda r: r.kernels, term="kernel"),
+            t.figures("launches", q.COUNT, lambda r: r.launches, term="launch-call"),
+            *t.by_basis("host", q.NS, host, rows, "host-dispatch"),
+            t.words("limited by", lambda r: r.binding, "binding-ceiling"),
+            t.words("trace", _verdict, "verdict"),
         ],
         shown=len(rows),
         notes=notes,
@@ -135,15 +125,15 @@ def findings(result: RunResult, context: Context) -> Iterator[Block]:
         if (analysis := result.analysis(row.mode)) is not None and analysis.findings
     ]
     if largest:
-        yield table(
+        yield t.table(
             f"{context.prefix}largest-findings",
             "largest finding",
             largest,
             [
-                words("mode", lambda f: Text(f[0], key=f[0]), "mode", "mode"),
-                words("finding", lambda f: Text(f[1].id, "code", term="finding-id")),
-                words("what", lambda f: f[1].title),
-                figures(
+                t.words("mode", lambda f: Text(f[0], key=f[0]), "mode", "mode"),
+                t.words("finding", lambda f: Text(f[1].id, "code", term="finding-id")),
+                t.words("what", lambda f: f[1].title),
+                t.figures(
                     "up to, per token",
                     q.NS,
                     lambda f: gain(f[1]) if f[1].ceiling_ns_per_token > 0 else None,
@@ -160,20 +150,20 @@ def start_up(result: RunResult, context: Context) -> Iterator[Block]:
     """How long each mode takes until it is ready, with a cold and a warm compile cache."""
     if not result.startup:
         return
-    yield table(
+    yield t.table(
         f"{context.prefix}starts",
         "start-up",
         tuple(result.startup.items()),
         [
-            words("mode", lambda s: Text(s[0], key=s[0]), "mode", "mode"),
-            figures("cold", q.NS, lambda s: s[1].cold_ns, term="cold-start"),
-            figures("warm", q.NS, lambda s: s[1].warm_ns, term="start-up"),
-            figures("partly warm", q.NS, lambda s: s[1].partly_ns),
-            figures("nothing to cache", q.NS, lambda s: s[1].uncached_ns),
-            figures("compile", q.NS, lambda s: s[1].compile_ns, term="compile"),
-            figures("autotune", q.NS, lambda s: s[1].autotune_ns, term="autotune"),
-            figures("capture", q.NS, lambda s: s[1].capture_ns, term="capture"),
-            figures("starts", q.COUNT, lambda s: s[1].starts),
+            t.words("mode", lambda s: Text(s[0], key=s[0]), "mode", "mode"),
+            t.figures("cold", q.NS, lambda s: s[1].cold_ns, term="cold-start"),
+            t.figures("warm", q.NS, lambda s: s[1].warm_ns, term="start-up"),
+            t.figures("partly warm", q.NS, lambda s: s[1].partly_ns),
+            t.figures("nothing to cache", q.NS, lambda s: s[1].uncached_ns),
+            t.figures("compile", q.NS, lambda s: s[1].compile_ns, term="compile"),
+            t.figures("autotune", q.NS, lambda s: s[1].autotune_ns, term="autotune"),
+            t.figures("capture", q.NS, lambda s: s[1].capture_ns, term="capture"),
+            t.figures("starts", q.COUNT, lambda s: s[1].starts),
         ],
         shown=len(result.startup),
         key=lambda s: s[0],
@@ -189,18 +179,18 @@ def pieces(result: RunResult, context: Context) -> Iterator[Block]:
         if (analysis := result.analysis(row.mode)) is not None and analysis.piecewise is not None
     ]
     if found:
-        yield table(
+        yield t.table(
             f"{context.prefix}pieces-table",
             "gaps between graph pieces",
             found,
             [
-                words("mode", lambda p: Text(p[0], key=p[0]), "mode", "mode"),
-                figures("replays", q.COUNT, lambda p: p[1].replays, term="graph-replay"),
-                figures("gaps between pieces", q.COUNT, lambda p: p[1].seams, term="seam"),
-                figures("kernels in them", q.COUNT, lambda p: p[1].kernels, term="kernel"),
-                figures("idle", q.NS, lambda p: p[1].idle_ns, q.TRACED, "seam-idle"),
-                figures("each", q.NS, lambda p: p[1].idle_per_seam_ns, q.TRACED),
-                figures("of the step", q.SHARE, lambda p: p[1].share, q.TRACED, "seam-share"),
+                t.words("mode", lambda p: Text(p[0], key=p[0]), "mode", "mode"),
+                t.figures("replays", q.COUNT, lambda p: p[1].replays, term="graph-replay"),
+                t.figures("gaps between pieces", q.COUNT, lambda p: p[1].seams, term="seam"),
+                t.figures("kernels in them", q.COUNT, lambda p: p[1].kernels, term="kernel"),
+                t.figures("idle", q.NS, lambda p: p[1].idle_ns, q.TRACED, "seam-idle"),
+                t.figures("each", q.NS, lambda p: p[1].idle_per_seam_ns, q.TRACED),
+                t.figures("of the step", q.SHARE, lambda p: p[1].share, q.TRACED, "seam-share"),
             ],
             notes=("idle of all gaps between pieces of a step; each is their mean",),
             key=lambda p: p[0],
@@ -216,7 +206,7 @@ def _price(price: SeamPrice) -> tuple[Inline, ...]:
     step = None if price.change_ns is None else q.change(price.change_ns, q.NS, q.UNPROFILED)
     return (
         f"{price.mode} against {price.whole}, unprofiled: ",
-        *given(step, " per step over "),
+        *t.given(step, " per step over "),
         q.Quantity(price.seams, q.COUNT),
         " gaps between pieces, ",
         q.change(price.per_seam_ns, q.NS, q.UNPROFILED),
@@ -228,16 +218,16 @@ def _price(price: SeamPrice) -> tuple[Inline, ...]:
 def _recorded_pieces(mode: str, found: Pieces) -> tuple[Inline, ...]:
     """What the recorder says about a mode's pieces: where it was split, what it copies."""
     inputs = found.copied_inputs
-    copied = known(found.copied_bytes or None, q.BYTES)
+    copied = t.known(found.copied_bytes or None, q.BYTES)
     return (
         f"{mode}: ",
         q.Quantity(found.pieces, q.COUNT),
         " pieces",
-        *given(", ", known(found.captured, q.COUNT), " captured"),
+        *t.given(", ", t.known(found.captured, q.COUNT), " captured"),
         f", split at {', '.join(found.split_at)}" if found.split_at else "",
-        *given("; ", copied, " copied into static inputs each step"),
+        *t.given("; ", copied, " copied into static inputs each step"),
         f" ({counted(len(inputs), 'input')})" if copied is not None and inputs is not None else "",
-        *given("; graphs hold ", known(found.pool_bytes or None, q.BYTES)),
+        *t.given("; graphs hold ", t.known(found.pool_bytes or None, q.BYTES)),
         ".",
         f" {found.note}" if found.note else "",
     )
@@ -255,24 +245,26 @@ def buckets(result: RunResult, context: Context) -> Iterator[Block]:
     """The lengths that modes were prepared for: their step, and what preparing each cost."""
     rows = tuple(_buckets(result))
     if rows:
-        yield table(
+        yield t.table(
             f"{context.prefix}buckets-table",
             "buckets",
             rows,
             [
-                words("mode", lambda b: Text(b.mode, key=b.mode), "mode", "mode"),
-                figures("length", q.COUNT, lambda b: b.size, term="bucket"),
-                figures("step", q.NS, lambda b: b.step_ns, q.UNPROFILED, "period"),
-                figures("first call", q.NS, lambda b: b.prepared.first_call_ns),
-                figures("compile", q.NS, lambda b: seconds(b.prepared.compile_seconds)),
-                figures("capture", q.NS, lambda b: b.prepared.capture_ns, term="capture"),
-                figures("memory", q.BYTES, lambda b: b.prepared.memory_bytes, term="peak-memory"),
+                t.words("mode", lambda it: Text(it.mode, key=it.mode), "mode", "mode"),
+                t.figures("length", q.COUNT, lambda it: it.size, term="bucket"),
+                t.figures("step", q.NS, lambda it: it.step_ns, q.UNPROFILED, "period"),
+                t.figures("first call", q.NS, lambda it: it.prepared.first_call_ns),
+                t.figures("compile", q.NS, lambda it: t.seconds(it.prepared.compile_seconds)),
+                t.figures("capture", q.NS, lambda it: it.prepared.capture_ns, term="capture"),
+                t.figures(
+                    "memory", q.BYTES, lambda it: it.prepared.memory_bytes, term="peak-memory"
+                ),
             ],
             shown=len(rows),
-            key=lambda b: b.mode,
+            key=lambda it: it.mode,
         )
     for mode, recorded in result.recorded.items():
-        share = known((recorded.buckets and recorded.buckets.padding_share) or None, q.SHARE)
+        share = t.known((recorded.buckets and recorded.buckets.padding_share) or None, q.SHARE)
         if share is not None:
             yield Sentence((f"{mode}: ", share, " of the positions read are padding."))
 
@@ -299,18 +291,18 @@ def autotuning(result: RunResult, context: Context) -> Iterator[Block]:
         for choice in recorded.autotune.choices or ()
     ]
     if choices:
-        yield table(
+        yield t.table(
             f"{context.prefix}choices",
             "matrix products",
             choices,
             [
-                words("mode", lambda c: Text(c[0], key=c[0]), "mode", "mode"),
-                words("product", lambda c: _product(c[1])),
-                words("chosen", lambda c: name(c[1].chosen or ""), "autotune"),
-                words("kind", lambda c: c[1].kind),
-                figures("time", q.NS, lambda c: c[1].ns),
-                figures("best library call", q.NS, lambda c: c[1].best_extern_ns),
-                figures("of", q.COUNT, lambda c: c[1].candidates),
+                t.words("mode", lambda c: Text(c[0], key=c[0]), "mode", "mode"),
+                t.words("product", lambda c: _product(c[1])),
+                t.words("chosen", lambda c: t.name(c[1].chosen or ""), "autotune"),
+                t.words("kind", lambda c: c[1].kind),
+                t.figures("time", q.NS, lambda c: c[1].ns),
+                t.figures("best library call", q.NS, lambda c: c[1].best_extern_ns),
+                t.figures("of", q.COUNT, lambda c: c[1].candidates),
             ],
             shown=CHOICES_SHOWN,
         )
@@ -355,9 +347,9 @@ def _tuning_words(result: RunResult, mode: str) -> Iterator[tuple[Inline, ...]]:
 def _earned_back(result: RunResult) -> tuple[Inline, ...]:
     tuned = result.autotuning
     assert tuned is not None
-    cost = duration(tuned.cost_ns) or q.Quantity(None, q.NS, reason="a time not recorded")
-    saved = duration(tuned.saved_ns_per_token, q.UNPROFILED)
-    tokens = known(tuned.break_even_tokens, q.COUNT)
+    cost = t.duration(tuned.cost_ns) or q.Quantity(None, q.NS, reason="a time not recorded")
+    saved = t.duration(tuned.saved_ns_per_token, q.UNPROFILED)
+    tokens = t.known(tuned.break_even_tokens, q.COUNT)
     head = (Text("Tuning", term="autotune"), " took ", cost, f" ({tuned.source})")
     if tokens is None or saved is None:
         return (*head, f"; no break-even: {tuned.reason}.")
@@ -374,16 +366,16 @@ def graph_trees(result: RunResult, context: Context) -> Iterator[Block]:
         if recorded.cudagraph_trees is not None
     ]
     if rows:
-        yield table(
+        yield t.table(
             f"{context.prefix}trees",
             "graphs",
             rows,
             [
-                words("mode", lambda t: Text(t[0], key=t[0]), "mode", "mode"),
-                figures("recorded", q.COUNT, lambda t: t[1].recordings, term="graph-replay"),
-                figures("recorded again", q.COUNT, lambda t: t[1].rerecordings),
-                figures("partitions", q.COUNT, lambda t: t[1].partitions),
-                figures("given up", q.COUNT, lambda t: t[1].skips),
+                t.words("mode", lambda it: Text(it[0], key=it[0]), "mode", "mode"),
+                t.figures("recorded", q.COUNT, lambda it: it[1].recordings, term="graph-replay"),
+                t.figures("recorded again", q.COUNT, lambda it: it[1].rerecordings),
+                t.figures("partitions", q.COUNT, lambda it: it[1].partitions),
+                t.figures("given up", q.COUNT, lambda it: it[1].skips),
             ],
         )
 

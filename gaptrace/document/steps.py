@@ -277,7 +277,7 @@ def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
     if analysis is not None:
         from gaptrace.document.pictures import timeline as drawn
 
-        yield from drawn(analysis, context, twin)
+        yield from drawn(analysis, result, context, twin)
     elif twin is not None:
         yield twin
 

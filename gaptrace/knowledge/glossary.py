@@ -5,49 +5,36 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 from gaptrace.errors import OptionError
-from gaptrace.knowledge.tables import table
+from gaptrace.knowledge.tables import records, table
 
 
 @dataclass(frozen=True)
 class Entry:
     """What a word or number means.
 
-    answer: one sentence. definition: plain words and the formula. unit: of the number, empty for
-    a word. source: where the definition comes from. json: where the number stands in
-    `analyze --json`. aliases: other ways to ask. see: ids of related entries.
+    answer: one sentence. definition: plain words and the formula. see: ids of related entries.
+    unit: of the number, empty for a word. json: where the number stands in `--json`. aliases: other
+    ways to ask. source: public documents that define it.
     """
 
     id: str
     title: str
     answer: str
     definition: str
-    unit: str
-    source: str
+    see: tuple[str, ...]
+    unit: str = ""
     json: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    see: tuple[str, ...] = ()
+    source: str = ""
 
 
-@lru_cache(maxsize=1)
+@cache
 def entries() -> tuple[Entry, ...]:
     """All entries, in the order of a reader who starts from nothing."""
-    return tuple(
-        Entry(
-            id=row["id"],
-            title=row["title"],
-            answer=row["answer"],
-            definition=row["definition"],
-            unit=row["unit"],
-            source=row["source"],
-            json=tuple(row.get("json", ())),
-            aliases=tuple(row.get("aliases", ())),
-            see=tuple(row.get("see", ())),
-        )
-        for row in table("glossary.toml")["entry"]
-    )
+    return records(Entry, table("glossary.toml")["entry"])
 
 
 # What a report adds to a label: brackets, a unit or source, a size, a class.
@@ -60,7 +47,7 @@ def _key(term: str) -> str:
     return re.sub(r"[\s_-]+", " ", term.strip().lower())
 
 
-@lru_cache(maxsize=1)
+@cache
 def _names() -> dict[str, Entry]:
     """Every way to ask for an entry; ids win over titles, those over aliases and JSON names."""
     names: dict[str, Entry] = {}

@@ -80,7 +80,7 @@ def render(document: Document, style: Style) -> str:
 
 def _page(document: Document, smaller: int) -> str:
     page = Page(static=smaller >= 2)
-    page.ids |= {"main", "keys", "glossary", "timelines", "result", "parts"}
+    page.ids |= {"main", "keys", "glossary", "timelines", "result"}
     parts = [(part, _prefix(part, i)) for i, part in enumerate(document.parts, start=1)]
     outside = _anchors(document)
     for part, prefix in parts:
@@ -181,7 +181,7 @@ def _tabs(parts: Sequence[tuple[Document, str]], body: Sequence[Element]) -> Ele
         )
         for i, (part, prefix) in enumerate(parts)
     ]
-    return element("div", choice, body, class_="tabs", id="parts")
+    return element("div", choice, body, class_="tabs")
 
 
 @cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -74,13 +75,17 @@ class Page:
         self.ids.add(id)
         return id
 
+    def free(self, id: str) -> str:  # noqa: A002
+        """`id`, or the first of `id-2`, `id-3` ... that nothing on the page has."""
+        tries = (f"{id}-{n}" if n > 1 else id for n in count(1))
+        return next(found for one in tries if (found := self.claim(one)))
+
     def link(self, term: str, label: str) -> Node:
         """A label as a link to what defines it; plain where the glossary lacks the term."""
-        item = glossary().get(term)
-        if item is None:
+        if term not in glossary():
             return label
         self.terms.add(term)
-        return element("a", label, href=f"#def-{term}", class_="def", title=item.answer)
+        return element("a", label, href=f"#def-{term}", class_="def")
 
 
 def glossary() -> Mapping[str, Entry]:
@@ -363,7 +368,6 @@ def _finding(item: FindingItem, largest: float, page: Page, *, opened: bool) -> 
             f"{item.confidence}; `gaptrace explain {item.id}` says more",
         ),
     ]
-    inner = replace(page, level=page.level + 1)
     body = element(
         "div",
         element("p", prose(item.text)),
@@ -376,7 +380,7 @@ def _finding(item: FindingItem, largest: float, page: Page, *, opened: bool) -> 
             ],
             class_="facts",
         ),
-        table(item.evidence, inner) if item.evidence is not None else None,
+        table(item.evidence, page) if item.evidence is not None else None,
         _finding_list(item.parts, largest, page, first_open=False) if item.parts else None,
         class_="body",
     )
@@ -455,7 +459,7 @@ def chart(block: Chart, page: Page) -> Element:
 
 def _strip(block: Chart, pictures: Sequence[Element], page: Page) -> Element:
     """The steps in order or by duration: two drawings and a choice that needs no script."""
-    name = page.claim(f"{block.id}-order") or f"{block.id}-order-{len(page.ids)}"
+    name = page.free(f"{block.id}-order")
     page.ids |= {f"{name}-{key}" for key in ("by-time", "by-length")}
     choice = [
         (
@@ -492,7 +496,7 @@ def timeline(block: Timeline, page: Page) -> Element:
         )
     views: Views = block.data
     first = views.shown[0].stretch
-    id_ = page.claim(block.id) or f"{block.id}-{len(page.ids)}"
+    id_ = page.free(block.id)
     if not page.static:
         page.timelines.append((id_, views))
     multiples = small_multiples(views)

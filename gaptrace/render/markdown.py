@@ -221,29 +221,30 @@ def bars(block: Bars) -> str:
         total = f": {units.text(bar.total)}" if bar.total is not None else ""
         if block.kind != "bridge" and bar.segments:
             parts.append(f"{plain(bar.label)}{said}{plain(total)}")
-            parts.append(_rows([(s.label, s.amount) for s in bar.segments]))
+            parts.append(_rows([(s.label, s.amount, units.text(s.amount)) for s in bar.segments]))
     if block.kind == "bridge":
         ends = [bar.total for bar in block.bars if bar.total is not None]
         if ends:
             arrows = " → ".join(units.text(end) for end in ends)
             parts[-1:] = [f"{parts[-1] if parts else ''}: {plain(arrows)}"]
-        parts.append(_rows([(s.label, s.amount) for bar in block.bars[1:-1] for s in bar.segments]))
+        steps = [s for bar in block.bars[1:-1] for s in bar.segments]
+        shown = units.shown_unit((s.amount for s in steps), steps[0].amount.unit) if steps else None
+        parts.append(_rows([(s.label, s.amount, units.text(s.amount, shown)) for s in steps]))
     parts += [prose(note) for note in block.notes]
     return "\n\n".join(part for part in parts if part)
 
 
-def _rows(rows: Sequence[tuple[str, Quantity]]) -> str:
-    longest = max((abs(q.value or 0) for _, q in rows), default=0)
+def _rows(rows: Sequence[tuple[str, Quantity, str]]) -> str:
+    """A line a part: label, a bar of blocks, the amount in words."""
+    longest = max((abs(q.value or 0) for _, q, _ in rows), default=0)
     if not longest:
         return ""
-    shown = units.shown_unit((q for _, q in rows), rows[0][1].unit)
-    wide = max(len(label) for label, _ in rows)
+    wide = max(len(label) for label, _, _ in rows)
     lines = []
-    for label, quantity in rows:
+    for label, quantity, text in rows:
         size = abs(quantity.value or 0)
         eighths = max(round(size / longest * _BAR_WIDTH * 8), 1) if size else 0
         drawn = "█" * (eighths // 8) + (_BLOCKS[eighths % 8] if eighths % 8 else "")
-        text = units.text(quantity, shown)
         lines.append(f"{_CONTROL.sub(' ', label):<{wide}}  {drawn:<{_BAR_WIDTH}}  {text}".rstrip())
     return "```text\n" + "\n".join(lines).replace("```", "ˋˋˋ") + "\n```"
 

@@ -267,10 +267,16 @@ def _narrow(
     high = max(map(len, split))
     heads = [[""] * (high - len(lines)) + lines for lines in split]
     top = [[heads[i][level] for i in range(len(header))] for level in range(high)]
-    body = [
-        [units.middle_elided(cell, w) for cell, w in zip(row, widths, strict=True)] for row in rows
-    ]
+    body = [line for row in rows for line in _folded(row, widths)]
     return [_line(line, widths, numeric) for line in (*top, *body)]
+
+
+def _folded(row: list[str], widths: list[int]) -> list[list[str]]:
+    """A row whose first cell goes on several lines where it is cut; others lose their middle."""
+    first = textwrap.wrap(row[0], widths[0], break_on_hyphens=True) or [""]
+    rest = [units.middle_elided(cell, w) for cell, w in zip(row[1:], widths[1:], strict=True)]
+    blank = [""] * len(rest)
+    return [[text, *(blank if i else rest)] for i, text in enumerate(first)]
 
 
 def bars(block: Bars, ink: Ink) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -101,7 +101,8 @@ class Views:
             for number, start, end in zip(
                 gaps.number.tolist(), gaps.blocks.start.tolist(), ends.tolist(), strict=True
             ):
-                found.setdefault(f"gap:{number}", f"{view.id}|{start + origin}|{end}")
+                if start >= 0 and end <= origin + view.stretch.span_ns:
+                    found.setdefault(f"gap:{number}", f"{view.id}|{start + origin}|{end}")
         for lead in self.leads:
             view_ = self.holding(lead.start_ns, lead.end_ns)
             if view_ is not None:
@@ -211,10 +212,11 @@ def step_views(
     say: Callable[[str], str] = str,
     brush: str = "",
 ) -> Views:
-    """One chosen step alone, its window at least `span_ns` long, so that two share a scale."""
+    """One chosen step alone, with room for `span_ns`, so that two share a scale."""
     names = Names(say)
-    limits = (budget or Budget()).limits
-    view = step_view(Scope(analysis), pick, names, limits, span_ns)
+    view = step_view(Scope(analysis), pick, names, (budget or Budget()).limits)
+    span_ns = max(span_ns, view.stretch.span_ns)
+    view = replace(view, stretch=replace(view.stretch, span_ns=span_ns))
     return Views(names, (view,), brush=brush)
 
 
@@ -234,14 +236,11 @@ def _held(item: Stretch) -> Limits:
     )
 
 
-def step_view(
-    scope: Scope, pick: Pick, names: Names, limits: Limits | None = None, span_ns: int = 0
-) -> View:
-    """One step drawn out, over at least `span_ns`."""
+def step_view(scope: Scope, pick: Pick, names: Names, limits: Limits | None = None) -> View:
+    """One step drawn out."""
     steps, index = scope.analysis.step_table, pick.index
     assert steps is not None
     start, end = step_window(scope.analysis, index)
-    end = max(end, start + span_ns)
     period = units.time(int(steps.period_ns[index]))
     reason = f" ({steps.excluded[index]})" if steps.excluded[index] else ""
     title = (

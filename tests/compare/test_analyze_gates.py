@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gaptrace.analysis import analyze
 from gaptrace.cli.gating import (
     analyze_gates,
     finish_analyze,
@@ -15,7 +16,6 @@ from gaptrace.cli.gating import (
     unjudged,
 )
 from gaptrace.errors import OptionError
-from gaptrace.measure.analyze import analyze
 from gaptrace.measure.options import Options
 from tests.builders import decode_trace, op, trace_of
 from tests.compare.runs import write_run
@@ -23,7 +23,7 @@ from tests.compare.runs import write_run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gaptrace.compare.result import GateResult
+    from gaptrace.results.comparison import GateResult
 
 # 4 kernels of 2 us and 22 us of idle in 30 us.
 TRACE = {"steps": 8, "kernels": 4, "kernel_ns": 2_000, "gap_ns": 3_000, "between_ns": 10_000}

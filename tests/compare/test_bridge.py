@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gaptrace.analysis import analyze
 from gaptrace.compare.bridge import MEDIAN_STEP, OPEN_STEP, WHOLE, build_bridge
 from gaptrace.compare.busy import busy_by_class, class_intervals
 from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, record
 from gaptrace.compare.side import Side
-from gaptrace.measure.analyze import analyze
 from gaptrace.measure.kernels import OP_CLASSES
 from tests.builders import decode_trace, kernel, launch, load_events, trace_of
 from tests.compare.recordings import recording
 from tests.strategies import random_trace
 
 if TYPE_CHECKING:
-    from gaptrace.compare.result import Bridge
+    from gaptrace.results.comparison import Bridge
     from gaptrace.trace import Trace
 
 GEMM, COPY, OTHER = OP_CLASSES.index("gemm"), OP_CLASSES.index("copy"), OP_CLASSES.index("other")

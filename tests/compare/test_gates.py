@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gaptrace.compare.compare import compare
 from gaptrace.compare.gates import (
     HELD,
     NOT_JUDGED,
@@ -19,11 +18,12 @@ from gaptrace.compare.gates import (
 from gaptrace.compare.metrics import GATES
 from gaptrace.compare.side import Side
 from gaptrace.errors import OptionError
+from gaptrace.runs.compared import compare
 from tests.compare.recordings import recording
 
 if TYPE_CHECKING:
     from gaptrace.compare.recording import Recording
-    from gaptrace.compare.result import GateResult
+    from gaptrace.results.comparison import GateResult
 
 BASE = recording([1000, 1001, 1002, 1003, 1004, 1005], busy=400, kernels=100)
 WORSE = recording([1100, 1101, 1102, 1103, 1104, 1105], busy=400, kernels=110)

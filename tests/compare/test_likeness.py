@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gaptrace.compare.compare import FORCE, CompareOptions, compare
+from gaptrace.analysis import analyze
+from gaptrace.compare.compare import FORCE, CompareOptions
 from gaptrace.compare.facts import facts_of
 from gaptrace.compare.likeness import likeness
-from gaptrace.compare.result import WITHHELD
 from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
-from gaptrace.measure.analyze import analyze
+from gaptrace.results.comparison import WITHHELD
+from gaptrace.runs.compared import compare
 from tests.builders import decode_trace
 from tests.compare.recordings import recording
 

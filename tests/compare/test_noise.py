@@ -15,7 +15,8 @@ from gaptrace.compare.noise import (
     holm,
     resampled_median,
 )
-from gaptrace.compare.result import (
+from gaptrace.compare.rows import metric_rows
+from gaptrace.results.comparison import (
     EXACT,
     ONE_RUN,
     RUNS,
@@ -27,7 +28,6 @@ from gaptrace.compare.result import (
     WORSE,
     MetricRow,
 )
-from gaptrace.compare.rows import metric_rows
 from tests.compare.recordings import noisy, recording, values_of
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gaptrace.analysis import analyze
 from gaptrace.compare.figures import sources
 from gaptrace.compare.recording import Recording, record
-from gaptrace.compare.result import WITHHELD, WITHIN_NOISE
 from gaptrace.compare.rows import metric_rows
-from gaptrace.measure.analyze import analyze
 from gaptrace.reading.loading import load
+from gaptrace.results.comparison import WITHHELD, WITHIN_NOISE
 
 SPLITS = 200
 FILES = ("sam_eager_a100", "sam_compiled_a100", "compile_gtx1650_skewed_clocks")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from gaptrace.compare.compare import compare
+from gaptrace.analysis import analyze
 from gaptrace.compare.recording import LONGEST_NAME, Recording, UsedKernel, record
 from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
-from gaptrace.measure.analyze import analyze
 from gaptrace.reading.loading import load
+from gaptrace.runs.compared import compare
 from gaptrace.runs.saved import MOST_STEPS, is_saved, load_saved, saved_text
 from tests.builders import kernel, launch, mark, trace_of
 from tests.compare.recordings import noisy, recording

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace.compare.compare import compare
-from gaptrace.compare.result import Comparison, TwoByTwo
+from gaptrace.analysis import analyze
 from gaptrace.compare.side import Side
 from gaptrace.compare.two_by_two import corners_of
-from gaptrace.measure.analyze import analyze
+from gaptrace.results.comparison import ComparisonResult, TwoByTwo
+from gaptrace.runs.compared import compare
 from tests.builders import load_events
 from tests.compare.recordings import recording
 from tests.compare.runs import MODES, step_events
 
 
 @pytest.fixture(scope="module")
-def compared() -> Comparison:
+def compared() -> ComparisonResult:
     sides = [Side.of(analyze(load_events(step_events(mode))), label=mode) for mode in MODES]
     return compare(sides)
 
 
 @pytest.fixture(scope="module")
-def square(compared: Comparison) -> TwoByTwo:
+def square(compared: ComparisonResult) -> TwoByTwo:
     assert compared.two_by_two is not None
     return compared.two_by_two
 
@@ -63,7 +63,7 @@ def test_capture_on_top(square: TwoByTwo) -> None:
         assert words in square.sentence
 
 
-def test_the_comparison_opens_with_the_square(compared: Comparison, square: TwoByTwo) -> None:
+def test_the_comparison_opens_with_the_square(compared: ComparisonResult, square: TwoByTwo) -> None:
     assert compared.sentence == square.sentence
     assert [pair.label for pair in compared.pairs] == [f"eager → {mode}" for mode in MODES[1:]]
 

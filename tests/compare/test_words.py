@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from gaptrace.compare.words import change_text, signed_share, signed_time, value_text
 
-from gaptrace.compare.compare import compare
 from gaptrace.compare.recording import Recording, UsedKernel
-from gaptrace.compare.result import Pair
 from gaptrace.compare.side import Side
 from gaptrace.compare.two_by_two import subject
-from gaptrace.compare.words import change_text, signed_share, signed_time, value_text
 from gaptrace.report.compare_text import comparison_report, interval_text
+from gaptrace.results.comparison import Pair
+from gaptrace.runs.compared import compare
 from tests.compare.recordings import recording
 
 STEADY = [1_000_000 + offset for offset in range(6)]

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import analyze
 from gaptrace.reading.loading import load
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from gaptrace.predict import predict
 from gaptrace.predict.constants import Replayed, graph_model
-from gaptrace.predict.result import ALREADY
+from gaptrace.results.prediction import ALREADY
 from tests.builders import Event, graph_launch, kernel, launch, memset
 from tests.measure.loops import ADD, GEMM, eager, eagers, loop
 from tests.predict import recorded

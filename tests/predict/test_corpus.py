@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import analyze
 from gaptrace.predict import predict
 from gaptrace.reading.loading import load
 from gaptrace.report.predict_text import predict_report

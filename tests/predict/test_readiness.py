@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import analyze
 from gaptrace.predict import predict
-from gaptrace.predict.result import AFTER_CHANGES, AS_IT_IS, IN_PIECES, Blocker, Readiness
+from gaptrace.results.prediction import AFTER_CHANGES, AS_IT_IS, IN_PIECES, Blocker, Readiness
 from gaptrace.trace import RunInfo
 from tests.builders import (
     Event,

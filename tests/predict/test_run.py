@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gaptrace.predict import Prediction
-    from gaptrace.predict.result import Score
+    from gaptrace.results.prediction import Score
 
 
 def of_run(folder: Path) -> Prediction:
@@ -162,7 +162,7 @@ def test_a_captured_recording_predicts_nothing_more_of_capture(tmp_path: Path) -
 
 def test_the_same_from_bare_traces(tmp_path: Path) -> None:
     """`others` are told apart by their kernels."""
-    from gaptrace.measure.analyze import analyze
+    from gaptrace.analysis import analyze
     from gaptrace.reading.loading import load
 
     run = write_run(tmp_path / "run", repeats=1)

@@ -248,6 +248,10 @@ window.addEventListener("beforeprint", function () {
 window.addEventListener("afterprint", function () { folded.forEach(function (d) { d.open = false; }); });
 
 wireHeader();
+all("a.def").forEach(function (link) {
+  var said = document.querySelector(link.hash + "+dd b");
+  if (said) { link.title = said.textContent; }
+});
 all("table.data").forEach(wireTable);
 var held = document.getElementById("timelines");
 if (held) {

@@ -22,7 +22,7 @@ from gaptrace.render.elements import Element, element, percent
 BAR, BAR_SPACE, TITLE = 36, 12, 18
 STEP, STEP_SPACE, GUTTER = 22, 6, 232
 # Room kept at the right of a bridge for its values, in percent.
-BRIDGE = 86.0
+BRIDGE = 80.0
 # Names for little room.
 SHORT = {
     "sync": "sync",
@@ -87,12 +87,10 @@ def _length(bar: Bar) -> float:
     return sum(max(amount(segment.amount), 0) for segment in bar.segments)
 
 
-def _unit(block: Bars) -> str | None:
-    """The one unit of a picture, chosen by its totals where there are any."""
-    totals = [bar.total for bar in block.bars if bar.total is not None and bar.total.known]
-    parts = [s.amount for bar in block.bars for s in bar.segments if s.amount.known]
-    known = totals or parts
-    return units.shown_unit(known, known[0].unit) if known else None
+def _unit(bars: Sequence[Bar]) -> str | None:
+    """The one unit of the parts, chosen by their median."""
+    parts = [s.amount for bar in bars for s in bar.segments if s.amount.known]
+    return units.shown_unit(parts, parts[0].unit) if parts else None
 
 
 def _words(segments: Sequence[Segment]) -> str:
@@ -159,7 +157,7 @@ def _bridge(block: Bars) -> Picture:
     rows.append((last, 0.0, after))
     low = min(0.0, *(min(start, end) for _, start, end in rows))
     span = max(max(max(start, end) for _, start, end in rows) - low, 1.0)
-    shown = _unit(block)
+    shown = _unit(parts)
 
     def across(value: float) -> float:
         return BRIDGE * (value - low) / span
@@ -207,7 +205,7 @@ def _signed(bar: Bar) -> float:
 
 
 def _bar_text(bar: Bar, shown: str | None, *, whole: bool) -> str:
-    """The bar's one amount in words: the total of an end, else the change."""
-    known = bar.total if whole and bar.total is not None else None
-    found = known or (bar.segments[0].amount if bar.segments else None)
-    return "" if found is None else said(found, shown)
+    """An end's total with its basis; else the change, in the unit of all of them."""
+    if whole and bar.total is not None:
+        return said(bar.total)
+    return units.text(bar.segments[0].amount, shown) if bar.segments else ""

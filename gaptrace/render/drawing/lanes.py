@@ -22,7 +22,7 @@ from gaptrace.vocabulary import OP_CLASSES
 
 WIDTH = 1200
 MOST_MARKS = 2_000
-GAP_OBJECTS, FOCUSABLE = 48, 12
+GAP_OBJECTS, FOCUSABLE = 24, 12
 # Marks that each kind of lane may use; together they stay under the most a drawing may hold.
 QUOTA = {"gpu": 550, "parts": 500, "calls": 150, "states": 350, "ops": 250}
 LANE, GAP_LANE, CALL_LANE, STATE_LANE, ROW = 22, 26, 10, 14, 13

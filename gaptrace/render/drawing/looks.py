@@ -172,6 +172,8 @@ svg text{font-size:12px;fill:var(--ink);font-variant-numeric:tabular-nums}
 svg text.soft{fill:var(--soft)}
 svg text.strong{font-weight:600}
 svg text.big{font-size:26px;font-weight:600}
+svg .large{font-size:26px}
+svg .small{font-size:12px;font-weight:400}
 svg text.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 svg text.inv{fill:var(--bg)}
 svg text.dark{fill:#0d1113}

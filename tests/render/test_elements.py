@@ -9,30 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaptrace.report.markup import (
-    Markup,
+from gaptrace.render.elements import (
+    Raw,
     asset,
     clean,
     data_block,
     element,
-    headline,
+    json_safe,
     json_text,
-    markup,
+    nodes,
     number,
     prose,
     shortened,
 )
-from gaptrace.report.terms import Terms
+from gaptrace.render.html_blocks import Page
 
 
-def test_text_is_escaped_and_markup_is_not() -> None:
+def test_text_is_escaped_and_elements_are_not() -> None:
     inner = element("b", "1 < 2")
-    assert element("p", inner, " & ", None, 3) == "<p><b>1 &lt; 2</b> &amp; 3</p>"
+    assert str(element("p", inner, " & ", None, 3)) == "<p><b>1 &lt; 2</b> &amp; 3</p>"
 
 
 def test_attributes_are_escaped_and_absent_ones_left_out() -> None:
     made = element("a", "x", href='"><script>', class_="c", data_from=1.50, hidden=True, id=None)
-    assert made == '<a href="&quot;&gt;&lt;script&gt;" class="c" data-from="1.5" hidden>x</a>'
+    assert str(made) == '<a href="&quot;&gt;&lt;script&gt;" class="c" data-from="1.5" hidden>x</a>'
 
 
 @pytest.mark.parametrize("name", ["style", "onclick", "onerror", "STYLE", "OnLoad"])
@@ -58,9 +58,9 @@ def test_absurd_length_is_cut_in_the_middle_and_says_so() -> None:
 
 @given(st.text())
 def test_any_text_comes_back_as_cleaned(text: str) -> None:
-    body = element("p", text).removeprefix("<p>").removesuffix("</p>")
+    body = str(element("p", text)).removeprefix("<p>").removesuffix("</p>")
     assert "<" not in body
-    assert html.unescape(body) == clean(text)
+    assert html.unescape(body) == clean(shortened(text))
 
 
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner)))
@@ -71,7 +71,7 @@ def test_data_survives_and_cannot_close_its_block(value: object) -> None:
 
 
 def test_a_data_block_is_one_element() -> None:
-    made = data_block("d", ["</script><!--<script>"])
+    made = str(data_block("d", json_text(["</script><!--<script>"])))
     assert made.count("</script>") == 1
     assert made.count("<") == 2
 
@@ -79,39 +79,30 @@ def test_a_data_block_is_one_element() -> None:
 def test_an_asset_that_closes_itself_is_refused() -> None:
     with pytest.raises(ValueError, match="not an asset"):
         asset("script", "x = '</SCRIPT>'")
-    assert isinstance(asset("style", "a{}"), Markup)
+    assert asset("style", "a{}").children == (Raw("a{}"),)
 
 
 def test_prose_marks_code_between_pairs_of_backticks() -> None:
-    assert prose("call `a<b>` now") == "call <code>a&lt;b&gt;</code> now"
-    assert prose("a lone ` stays") == "a lone ` stays"
+    said = str(element("p", prose("call `a<b>` now")))
+    assert said == "<p>call <code>a&lt;b&gt;</code> now</p>"
+    assert prose("a lone ` stays") == ("a lone ` stays",)
 
 
 def test_numbers_are_short_and_never_minus_zero() -> None:
     assert [number(v) for v in (1.5, -0.0001, 12.3456, 100.0)] == ["1.5", "0", "12.346", "100"]
 
 
-def test_markup_joins_lists() -> None:
-    assert markup(["a", [element("i", "b")]], "<") == "a<i>b</i>&lt;"
+def test_children_that_are_lists_lie_flat() -> None:
+    assert nodes(["a", [element("i", "b")]], "<") == ("a", element("i", "b"), "<")
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("3\u2009001 µs per step", "3\u202f001\u00a0µs per step"),
-        ("idles 85 % of it", "idles 85\u00a0% of it"),
-        ("at 97 tok/s, 10.2 ms", "at 97\u00a0tok/s, 10.2\u00a0ms"),
-        ("reads 492 MB", "reads 492\u00a0MB"),
-        ("5 steps and 4 seams", "5 steps and 4 seams"),
-        ("2 msgs, 3 sizes", "2 msgs, 3 sizes"),
-    ],
-)
-def test_a_headline_keeps_a_number_and_its_unit_on_one_line(said: str, shown: str) -> None:
-    assert headline(said) == shown
+def test_hidden_characters_of_json_are_written_out() -> None:
+    text = json_safe(json.dumps("\u202e<\u2028\ud800", ensure_ascii=False))
+    assert text == '"\\u202e\\u003c\\u2028\\ud800"'
 
 
-def test_terms_stand_within_a_sentence() -> None:
-    terms = Terms()
-    assert ">launch ceiling</a>" in terms.link("launch-ceiling")
-    assert ">GPU op</a>" in terms.link("gpu-op")
-    assert ">Hosts</a>" in terms.link("hand-over", "Hosts")
+def test_a_term_leads_to_its_definition_and_an_unknown_one_is_plain() -> None:
+    page = Page()
+    assert str(page.link("busy", "GPU busy")) == '<a href="#def-busy" class="def">GPU busy</a>'
+    assert page.link("no such term", "x") == "x"
+    assert page.terms == {"busy"}

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+from gaptrace.analysis import Analysis
+from gaptrace.document.blocks import Timeline, blocks_of
+from gaptrace.document.pictures import side_by_side
+from gaptrace.document.sections import Context
 from gaptrace.measure.gaps import CAUSES
-from gaptrace.measure.result import Analysis
-from gaptrace.report.scope import Scope, Spans
-from gaptrace.report.step_views import own_gaps
-from gaptrace.report.timeline_data import HOST_STATES, Names, Timeline, as_data
-from gaptrace.report.views import Budget, holding, picks, step_window, views
-from gaptrace.report.windows import Limits, timeline
-from tests.report.material import drawn, hostile, sample
+from gaptrace.timeline.columns import HOST_STATES, Names, Stretch, as_data
+from gaptrace.timeline.scope import Scope, Spans
+from gaptrace.timeline.views import Budget, Place, Views, picks, step_window, views
+from gaptrace.timeline.windows import Limits, stretch
+from tests.render.material import doc, drawn, hostile, sample
 
 ANALYSES = ("eager", "compiled", "graph")
 
 
-def whole(analysis: Analysis, limits: Limits | None = None) -> Timeline:
-    """The timeline of a whole recording."""
+def whole(analysis: Analysis, limits: Limits | None = None) -> Stretch:
+    """The stretch of a whole recording."""
     assert analysis.device is not None
     links = analysis.device.links
     lo, hi = int(links.start.min()), int(links.end.max())
-    return timeline(Scope(analysis), "all", lo, hi, Names(), limits=limits)
+    return stretch(Scope(analysis), "all", lo, hi, Names(), limits=limits)
 
 
 @pytest.mark.parametrize("mode", ANALYSES)
@@ -126,10 +130,10 @@ def test_thinned_pieces_still_fill_their_gaps_and_their_window() -> None:
     assert any("as the longest of their neighbours" in note for note in coarse.notes)
 
 
-def test_names_are_clean_and_bounded() -> None:
-    names = whole(hostile()).names.texts
-    assert max(map(len, names)) < 400
-    assert not any("\x00" in name or "\u202e" in name for name in names)
+def test_names_are_bounded_and_said_as_asked() -> None:
+    assert max(map(len, whole(hostile()).names.texts)) <= 300
+    found = views(sample("eager"), say=lambda name: name.replace("aten", "private"))
+    assert not any("aten" in name for name in found.names.texts)
 
 
 def test_picks_are_nearest_rank_and_each_step_once() -> None:
@@ -143,14 +147,29 @@ def test_picks_are_nearest_rank_and_each_step_once() -> None:
     assert steps.period_ns[by_word["slowest"]] == periods[-1]
 
 
-def test_views_hold_the_picks_and_the_evidence_that_fits() -> None:
+def test_views_hold_the_picks_and_the_places_that_fit() -> None:
     analysis = sample("eager")
-    shown = views(analysis)
-    assert shown[0].step == picks(analysis.step_table)[0].index
-    places = [place for finding in analysis.findings for place in finding.evidence]
-    assert places
-    assert all(holding(shown, p.start_ns, p.end_ns) is not None for p in places)
-    assert len(views(analysis, Budget(characters=0))) == 1
+    leads = [
+        Place("row:1", place.start_ns, place.end_ns)
+        for finding in analysis.result.findings
+        for place in finding.evidence
+    ]
+    assert leads
+    found = views(analysis, leads=leads)
+    assert found.shown[0].step == picks(analysis.step_table)[0].index
+    assert all(found.holding(lead.start_ns, lead.end_ns) is not None for lead in leads)
+    view = found.places()["row:1"].split("|")[0]
+    assert view in {shown.id for shown in found.shown}
+    assert len(views(analysis, Budget(characters=0), leads).shown) == 1
+
+
+def test_a_shared_budget_makes_the_first_view_coarser() -> None:
+    def size(found: Views) -> int:
+        return len(json.dumps(as_data(found.shown[0].stretch), separators=(",", ":")))
+
+    whole_, part = (views(sample("eager"), Budget().shared(n)) for n in (1, 16))
+    assert size(part) <= Budget().first // 16 < size(whole_)
+    assert part.shown[0].stretch.notes
 
 
 @pytest.mark.parametrize("mode", ANALYSES)
@@ -158,11 +177,41 @@ def test_gaps_of_a_drawn_step_sum_to_its_idle_time(mode: str) -> None:
     analysis = sample(mode)
     steps = analysis.step_table
     assert steps is not None
-    for view in views(analysis):
+    for view in views(analysis).shown:
         if view.step is not None:
-            blocks = view.timeline.gaps.blocks
-            total = int(blocks.dur[own_gaps(view.timeline)].sum())
+            blocks = view.stretch.gaps.blocks
+            total = int(blocks.dur[view.stretch.own_gaps].sum())
             assert total == int(steps.idle_ns[view.step])
+
+
+def test_a_gap_is_said_in_words() -> None:
+    item = views(drawn(steps=4, kernels=2)).shown[0].stretch
+    # The first gap is the one before the step; the next lies between its two kernels.
+    text = item.gap_words(1)
+    assert text.startswith("gap 2: 3.00 µs idle (")
+    for word in ("Python between ops", "op dispatch", "launch latency"):
+        assert f"{word} 1.00 µs" in text
+    assert "after gemm_0, before gemm_1; launched by cudaLaunchKernel" in text
+    assert item.said == "Step 1 · median · 20.0 µs: 2 gaps, 16.0 µs in all, the longest 13.0 µs."
+
+
+def test_two_sides_have_one_scale_and_their_own_step() -> None:
+    sides = [(mode, sample(mode), 1) for mode in ("eager", "graph")]
+    found = [block.data for block in side_by_side(sides, Context()) if isinstance(block, Timeline)]
+    assert len({data.shown[0].stretch.span_ns for data in found}) == 1
+    assert len({data.brush for data in found}) == 1
+    for data, (_, analysis, step) in zip(found, sides, strict=True):
+        start, end = step_window(analysis, step)
+        (view,) = data.shown
+        assert view.stretch.start_ns == start
+        assert all(int(lane.blocks.start.max()) <= end - start for lane in view.stretch.gpu)
+
+
+def test_without_a_trace_the_longest_gaps_stand_alone() -> None:
+    with_trace, without = doc(sample("eager")), doc(sample("eager"), Context())
+    assert any(isinstance(block, Timeline) for block in blocks_of(with_trace))
+    assert not any(isinstance(block, Timeline) for block in blocks_of(without))
+    assert any(section.id == "timeline" for section in without.sections)
 
 
 def test_a_step_is_drawn_from_the_launch_of_its_first_op() -> None:
