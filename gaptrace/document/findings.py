@@ -9,7 +9,7 @@ from gaptrace.document.sections import Context
 from gaptrace.document.tables import figures, name, table, words
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.quantity import AT_MOST, COUNT, NS, TRACED, Quantity
-from gaptrace.results.analysis import AnalysisResult, Evidence, Finding
+from gaptrace.results.analysis import AnalysisResult, Finding
 
 IN_BRIEF = 3
 
@@ -72,16 +72,9 @@ def _evidence(finding: Finding, prefix: str) -> Table:
             words("host call", lambda e: name(e.call)),
         ],
         shown=5,
-        key=_target,
+        key=lambda e: e.target,
     )
 
 
 def _op(raw: str) -> Text | None:
     return name(classify(raw).short, raw) if raw else None
-
-
-def _target(item: Evidence) -> str:
-    """Where on the timeline it is."""
-    if item.row is not None:
-        return f"row:{item.row}"
-    return "" if item.step is None else f"step:{item.step}"
