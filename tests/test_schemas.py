@@ -1,4 +1,4 @@
-"""The JSON Schemas that `gaptrace schema` prints, held against everything that is printed and read."""
+"""The JSON Schemas of `gaptrace schema`, held against everything that is printed and read."""
 
 from __future__ import annotations
 
