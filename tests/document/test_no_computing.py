@@ -44,8 +44,9 @@ def test_a_document_needs_neither_trace_nor_measurement(tmp_path: Path) -> None:
         "from gaptrace.results.codec import from_json\n"
         "result = from_json(Path(sys.argv[1]).read_text(), AnalysisResult, 'it')\n"
         "print(len(document(result).sections) > 10)\n"
-        "rooms = ('gaptrace.measure', 'gaptrace.reading', 'gaptrace.predict', 'gaptrace.findings')\n"
-        "print(sorted(m for m in sys.modules if m == 'numpy' or m.startswith(rooms)))\n"
+        "rooms = ['measure', 'reading', 'predict', 'findings', 'timeline']\n"
+        "heavy = ('numpy', *(f'gaptrace.{room}' for room in rooms))\n"
+        "print(sorted(m for m in sys.modules if m.startswith(heavy)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)],
