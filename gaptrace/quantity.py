@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 Number: TypeAlias = int | float
 
@@ -56,6 +57,11 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
     high: int | float | None = None
     signed: bool = False
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        # msgspec leaves out of JSON what *is* the default; read back, a text only equals it.
+        if self.bound == EXACT:
+            force_setattr(self, "bound", EXACT)
 
     @property
     def known(self) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 
 from dash import html
 
-from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Document, Section, Timeline
 from gaptrace.document.comparison import pair_document
 from gaptrace.document.sections import COMPARISON, Context, build
@@ -28,7 +27,7 @@ class Compared:
     """A comparison and the analyses behind it, by path."""
 
     result: ComparisonResult
-    analyses: Mapping[str, Analysis]
+    analyses: Mapping[str, Any]
 
     def pair(self, place: int) -> Document:
         """The document of a pair; beyond the last pair that of the last one."""

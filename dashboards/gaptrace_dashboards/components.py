@@ -14,8 +14,8 @@ from typing import Any
 
 from dash import dcc, html
 
+from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Block, Section, Sentence, Table
-from gaptrace.measure.result import Analysis
 from gaptrace.render.elements import Child, Element, Node, element, prose
 from gaptrace.render.html_blocks import Page, drawn, inline
 from gaptrace_dashboards.grids import grid, of_table
@@ -32,31 +32,21 @@ class Places(Mapping[str, str]):
     """
 
     def __init__(self, analysis: Analysis | None = None, links: Mapping[str, str] = {}) -> None:
-        self._analysis, self._links = analysis, links
+        self._device = None if analysis is None else analysis.device
+        self._links = links
 
     def __getitem__(self, target: str) -> str:
         if target in self._links or target.startswith("/"):
             return self._links.get(target, target)
         kind, _, rest = target.partition(":")
-        if kind == "step" and rest.isdigit():
+        if kind == "step" and self._device is not None:
             return f"timeline|step{rest}||"
-        start, end = self._range(kind, rest)
-        return f"timeline|any|{start}|{end}"
-
-    def _range(self, kind: str, rest: str) -> tuple[int, int]:
-        found = self._analysis
-        first, _, last = rest.partition("-")
-        if found is None or not first.isdigit():
-            raise KeyError(rest)
-        if kind == "time":
-            return int(first), int(last)
-        if kind == "row":
-            start = int(found.trace.start[int(first)])
-            return start, start + int(found.trace.dur[int(first)])
-        if kind == "gap" and found.device is not None:
-            gaps = found.device.gaps
-            return int(gaps.start[int(first)]), int(gaps.end[int(first)])
-        raise KeyError(kind)
+        if kind == "time" and self._device is not None:
+            return f"timeline|any|{rest.replace('-', '|')}"
+        if kind == "gap" and self._device is not None:
+            gaps, number = self._device.gaps, int(rest)
+            return f"timeline|any|{gaps.start[number]}|{gaps.end[number]}"
+        raise KeyError(target)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._links)
@@ -175,3 +165,8 @@ def state_page(title: str, *lines: Child, retry: bool = False) -> html.Div:
         element("p", element("a", "all runs", href="/"), class_="soft"),
         className="state waiting" if retry else "state",
     )
+
+
+def absent(title: str, text: str) -> html.Div:
+    """What a tab says that has nothing to show, and what would give it something."""
+    return component(element("h2", title), element("p", prose(text)), className="state small")

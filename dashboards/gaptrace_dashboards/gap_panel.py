@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from gaptrace import units
+from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Fact, Facts, Inline, Sentence, Text
 from gaptrace.document.tables import fact, facts_of, figures, table, words
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.attribution import frame_lane
 from gaptrace.measure.frames import gap_steps
 from gaptrace.measure.gaps import CAUSES
-from gaptrace.measure.result import Analysis
 from gaptrace.quantity import NS, SHARE, TRACED, Quantity
 from gaptrace.render.elements import Element, element, shortened
 from gaptrace.render.html_blocks import Page, drawn, facts

@@ -41,7 +41,7 @@ def of_table(block: Table) -> tuple[list[Column], list[dict[str, Any]]]:
     texts, tips = text_table(block), {entry.id: entry.answer for entry in entries()}
     columns: list[Column] = []
     for i, (column, heading) in enumerate(zip(block.columns, texts.headings, strict=True)):
-        named = any(isinstance(r.cells[i], Text) and r.cells[i].role == "name" for r in block.rows)
+        named = any(isinstance(c := r.cells[i], Text) and c.role == "name" for r in block.rows)
         longest = max(len(heading.words), *(len(row[i]) for row in texts.rows))
         width = min(max(LETTER * longest + PADDING, NARROWEST), WIDEST)
         kind = "number" if heading.numeric else "name" if named else "text"

@@ -35,7 +35,7 @@ def _rated(found: Recording) -> bool:
 def ladder_sentence(known: Sequence[Recording]) -> str:
     """What the ladder says: who is fastest, and how many are held back by the host."""
     best = known[0]
-    launch = sum(r.row.ceilings is not None and r.row.ceilings.binding == "launch" for r in known)
+    launch = sum(r.row.binding == "launch" for r in known)
     text = f"Fastest: {best.row.name} at {units.text(best.row.rates['measured'])}."
     if launch:
         text += f" {launch} of {len(known)} are limited by the launch ceiling."
@@ -89,7 +89,7 @@ def ladder_table(known: Sequence[Recording]) -> Table:
             figures("launch ceiling", TOKENS_PER_S, rate("launch"), term="launch-ceiling"),
             figures("bandwidth ceiling", TOKENS_PER_S, rate("bandwidth"),
                     term="bandwidth-ceiling"),
-            words("limited by", lambda r: r.row.ceilings and r.row.ceilings.binding,
+            words("limited by", lambda r: r.row.binding,
                   "binding-ceiling"),
         ],
         folded=True,

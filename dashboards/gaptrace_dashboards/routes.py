@@ -73,7 +73,7 @@ class Desk:
 
         def make() -> str:
             scope = self.scope(found, analysis)
-            return _json(payload(scope, asked(scope, query)))
+            return _json(payload(analysis, scope, asked(scope, query)))
 
         text: str = self._windows.get((found.id, found.entry.file, wanted), make)
         return text
@@ -102,10 +102,11 @@ class Desk:
             try:
                 if isinstance(result, RunAnalysis):
                     return predict_run(result)
-                timed = isinstance(result, Analysis) and result.result.headline.step_ns is not None
-                return predict(result) if timed else None
+                if isinstance(result, Analysis) and result.result.headline.step_ns is not None:
+                    return predict(result)
             except GaptraceError:
-                return None
+                pass  # Said as nothing that can be predicted.
+            return None
 
         made: PredictionResult | None = self._predictions.get(
             (found.entry.place.id, found.entry.file), make

@@ -15,11 +15,12 @@ from gaptrace.runs.run import RunAnalysis
 from gaptrace.runs.saved import SavedRun
 
 SPARK_POINTS = 60
+NOTHING = Headline("", None, None, None, None, "")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One recording in the list. headline, ceilings: the Result's; None without figures.
+    """One recording in the list. headline, ceilings: the Result's.
 
     key: the mode within a run folder, empty for a bare trace. repeats: recordings of this mode.
     kernels, launches: per token. host: dispatch per token. spark: step times in ns, at most 60,
@@ -30,7 +31,7 @@ class Row:
     name: str
     sentence: str = ""
     verdict: str = ""
-    headline: Headline | None = None
+    headline: Headline = NOTHING
     ceilings: Ceilings | None = None
     kernels: float | None = None
     launches: float | None = None
@@ -44,9 +45,14 @@ class Row:
     note: str = ""
 
     @property
+    def binding(self) -> str | None:
+        """Which ceiling limits the step."""
+        return None if self.ceilings is None else self.ceilings.binding
+
+    @property
     def rates(self) -> dict[str, Quantity]:
         """Tokens per second as measured and at either ceiling, those that are known."""
-        if self.headline is None or self.ceilings is None:
+        if self.ceilings is None:
             return {}
         found = {
             "measured": (self.headline.tokens_per_s, self.headline.basis),

@@ -10,15 +10,15 @@ import msgspec
 from dash import dcc, html
 
 from gaptrace.analysis import Analysis
-from gaptrace.document.blocks import Document, Section
+from gaptrace.document.blocks import Document
 from gaptrace.document.build import document
 from gaptrace.document.sections import Context
 from gaptrace.render.elements import element
-from gaptrace.render.html_blocks import Page
+from gaptrace.render.html_blocks import Page, drawn
 from gaptrace.results.prediction import PredictionResult
 from gaptrace.runs.run import RunAnalysis
 from gaptrace.timeline.views import picks
-from gaptrace_dashboards.components import Places, answer, component, sections, state_page
+from gaptrace_dashboards.components import Places, absent, answer, component, sections
 from gaptrace_dashboards.library import GONE, Entry, Recording, recording_id
 from gaptrace_dashboards.urls import TABS, report_url, run_url, trace_url
 from gaptrace_dashboards.what_if import what_if
@@ -173,7 +173,10 @@ def timeline_part(run: str, analysis: Analysis) -> html.Section:
             html.Div(id="timeline-canvas", **{"data-run": run}),
             html.Div(id="gap-panel", **{"aria-live": "polite"}),
             html.Div(id="timeline-legend"),
-            html.Div(id="timeline-gaps"),
+            html.Details(
+                [html.Summary("data: the longest gaps shown"), html.Div(id="timeline-gaps")],
+                className="twin",
+            ),
         ],
         id="timeline",
         className="part",
@@ -214,16 +217,14 @@ def tab_content(
     if tab == "ceilings":
         return what_if(analysis)
     page = Page(anchors=Places(analysis), part=f"{tab}-")
-    parts: Sequence[Section] = [
-        part
-        for part in said(analysis, run, LIVE).sections
-        if part.id in TAB_SECTIONS[tab]
-    ]  # fmt: skip
     if prediction is not None:
-        ids = {part.id for part in parts}
-        more = document(prediction, Context(prefix="fusion-", without=frozenset(ids | {"next"})))
-        parts = [*more.sections]
+        # It says of capture what the analysis says, and more.
+        more = document(prediction, Context(prefix="fusion-", without=frozenset({"next"})))
+        lead = msgspec.structs.replace(more.answer, role="lead")
+        return [component(drawn([lead], page)), *sections(more.sections, page)]
+    whole = said(analysis, run, LIVE).sections
+    parts = [part for part in whole if part.id in TAB_SECTIONS[tab]]
     if not parts:
-        title = TAB_WORDS.get(tab, tab).capitalize()
-        return [state_page(title, ABSENT[tab])] if tab in ABSENT else []
+        title = TAB_WORDS.get(tab, tab)
+        return [absent(f"{title[:1].upper()}{title[1:]}", ABSENT.get(tab, "Nothing is known."))]
     return sections(parts, page)

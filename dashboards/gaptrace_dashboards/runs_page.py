@@ -72,20 +72,20 @@ def _recorded(found: Recording) -> dict[str, Any]:
     verdict = f"{VERDICT_SIGNS.get(row.verdict, '✕')} {row.verdict}"
     if found.entry.state == GONE:
         verdict = "– file gone"
-    step = head and head.step_ns
+    step = head.step_ns
     return {
         "id": found.id,
         "name": row.name + (f" (×{row.repeats})" if row.repeats > 1 else ""),
         "href": run_url(found.id),
         "verdict": verdict,
-        "rate": (head and head.tokens_per_s, _text(row.rates.get("measured"))),
+        "rate": (head.tokens_per_s, _text(row.rates.get("measured"))),
         "step": (step, _ms(None if step is None else Quantity(step, NS))),
-        "idle": (head and head.idle_share, units.share(head and head.idle_share, 1)),
+        "idle": (head.idle_share, units.share(head.idle_share, 1)),
         "kernels": _counted(row.kernels),
         "launches": _counted(row.launches),
         "host": (row.host and row.host.value, host_words(row)),
-        "basis": basis_words(head.basis) if head else "",
-        "binding": (row.ceilings and row.ceilings.binding) or "",
+        "basis": basis_words(head.basis),
+        "binding": row.binding or "",
         "spark": list(row.spark),
         "mode": row.mode or "",
         "gpu": row.gpu or "",
@@ -98,8 +98,7 @@ def _recorded(found: Recording) -> dict[str, Any]:
 def host_words(row: Row) -> str:
     """Host dispatch in ms, saying where it is as profiled though the step is not."""
     text = _ms(row.host)
-    apart = row.host is not None and row.headline is not None
-    apart = apart and row.host.basis == TRACED and row.headline.basis != TRACED
+    apart = row.host is not None and row.host.basis == TRACED != row.headline.basis
     return f"{text} {basis_words(TRACED)}" if apart else text
 
 
@@ -137,7 +136,7 @@ def pending_words(library: Library, entry: Entry) -> str:
 def headline(library: Library) -> str:
     """The page's sentence: how many runs, and what the best and the worst of them lose."""
     rows = [found.row for found in library.recordings()]
-    shares = [row.headline and row.headline.idle_share for row in rows if row.rates]
+    shares = [row.headline.idle_share for row in rows if row.rates]
     idle = sorted(share for share in shares if share is not None)
     if not rows:
         return "No run yet."

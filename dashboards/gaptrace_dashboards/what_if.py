@@ -8,15 +8,19 @@ from typing import Any
 from dash import dcc, html
 
 from gaptrace import units
+from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Bar, Bars, Segment
 from gaptrace.measure.ceilings import StepModel
-from gaptrace.measure.result import Analysis
 from gaptrace.quantity import NS, PREDICTED, Quantity
 from gaptrace.render.elements import element
 from gaptrace.render.html_blocks import Page, draw
-from gaptrace_dashboards.components import component, markup, state_page
+from gaptrace_dashboards.components import absent, component, markup
 
 NS_PER_S = 1e9
+NO_MODEL = (
+    "The model needs busy time, host dispatch and a step time; one of them is unknown or withheld "
+    "(see the notes about this trace)."
+)
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,7 @@ def what_if(analysis: Analysis) -> list[Any]:
     """The sliders with their first answer; why there are none where a figure is missing."""
     step = analysis.step_model
     if step is None:
-        return [
-            state_page(
-                "What if",
-                "The model needs busy time, host dispatch and a step time; one of them is unknown "
-                "or withheld (see the notes about this trace).",
-            )
-        ]
+        return [absent("What if", NO_MODEL)]
     bits = step.bits
     drawing, said, pressed = answer(analysis, bits, 1, 1, 0)
     can_capture = step.replay_ns is not None

@@ -45,7 +45,7 @@ class Window:
 
 def window_of_step(scope: Scope, index: int, limits: Limits = LIMITS) -> Window:
     """The step from the launch of its first op on; the nearest step with GPU ops."""
-    usable = _usable(scope.analysis)
+    usable = _usable(scope)
     if not usable.size:
         return Window(whole_view(scope, Names(), limits).stretch, -1)
     index = int(usable[np.argmin(np.abs(usable - index))])
@@ -55,7 +55,7 @@ def window_of_step(scope: Scope, index: int, limits: Limits = LIMITS) -> Window:
 
 def window_of_range(scope: Scope, start_ns: int, end_ns: int) -> Window:
     """The step that holds a stretch of time; where none does, the stretch with room around it."""
-    for index in _usable(scope.analysis).tolist():
+    for index in _usable(scope).tolist():
         start, end = step_window(scope.analysis, index)
         if start <= start_ns and end_ns <= min(end, start + LONGEST_NS):
             return window_of_step(scope, index)
@@ -104,10 +104,10 @@ def asked(scope: Scope, query: Mapping[str, str]) -> Window:
     return window_of_step(scope, step)
 
 
-def payload(scope: Scope, window: Window) -> dict[str, Any]:
+def payload(analysis: Analysis, scope: Scope, window: Window) -> dict[str, Any]:
     """Everything the page needs to draw a window: data, its sentence, legend and gap table."""
-    analysis, item = scope.analysis, window.stretch
-    usable = _usable(analysis).tolist()
+    item = window.stretch
+    usable = _usable(scope).tolist()
     at = usable.index(window.step) if window.step in usable else -1
     page = Page(anchors=Places(analysis))
     gaps = gap_table(_longest(scope, window), "window-gaps", analysis.result.quality.why("causes"))
@@ -148,9 +148,9 @@ def _longest(scope: Scope, window: Window) -> list[GapRow]:
     ]
 
 
-def _usable(analysis: Analysis) -> Any:
+def _usable(scope: Scope) -> Any:
     """The steps that have GPU work."""
-    steps = analysis.step_table
+    steps = scope.analysis.step_table
     return np.empty(0, np.int64) if steps is None else np.flatnonzero(steps.has_ops)
 
 

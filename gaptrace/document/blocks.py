@@ -29,7 +29,7 @@ class Text(Struct, frozen=True):
     role: `plain`, `name` (of a kernel, op or function: shown in mono and cut in the middle),
     `code` (a command or an option), `strong`, `verdict` (ok, limited, refused, better, worse ...:
     `key` says which). full: the whole of a name that `text` shortens. term: glossary entry. target:
-    id of a section, or `step:N`, `gap:N`, `row:N`, `run:PATH` to jump to.
+    id of a section, or `step:N`, `gap:N`, `time:A-B` (ns), `run:PATH` to jump to.
     """
 
     text: str

@@ -219,7 +219,7 @@ def _places(places: list[tuple[Blocker, BlockerPlace]], anchor: str) -> Table:
             t.words("called from", lambda p: t.name(p[1].stack[0]) if p[1].stack else None),
         ],
         folded=True,
-        key=lambda p: "" if p[1].row is None else f"row:{p[1].row}",
+        key=lambda p: p[1].target,
     )
 
 

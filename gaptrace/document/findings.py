@@ -9,7 +9,7 @@ from gaptrace.document.sections import Context
 from gaptrace.document.tables import figures, name, table, words
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.quantity import AT_MOST, COUNT, NS, TRACED, Quantity
-from gaptrace.results.analysis import AnalysisResult, Evidence, Finding
+from gaptrace.results.analysis import AnalysisResult, Finding
 
 IN_BRIEF = 3
 
@@ -32,14 +32,14 @@ def findings(result: AnalysisResult, context: Context) -> Iterator[Block]:
 
 
 def _item(finding: Finding, others: tuple[Finding, ...], context: Context) -> FindingItem:
-    """One finding; the short form leaves what to do to `gaptrace explain`."""
+    """One finding; the short form tells of the first alone, and leaves the rest to `explain`."""
     brief = context.brief
     parts = tuple(_item(part, others, context) for part in others if part.part_of == finding.id)
     return FindingItem(
         finding.id,
         finding.title,
         gain(finding),
-        "" if brief and finding.part_of else finding.text,
+        "" if brief and finding is not others[0] else finding.text,
         finding.confidence,
         finding.places,
         "" if brief else finding.how_we_know,
@@ -72,16 +72,9 @@ def _evidence(finding: Finding, prefix: str) -> Table:
             words("host call", lambda e: name(e.call)),
         ],
         shown=5,
-        key=_target,
+        key=lambda e: e.target,
     )
 
 
 def _op(raw: str) -> Text | None:
     return name(classify(raw).short, raw) if raw else None
-
-
-def _target(item: Evidence) -> str:
-    """Where on the timeline it is."""
-    if item.row is not None:
-        return f"row:{item.row}"
-    return "" if item.step is None else f"step:{item.step}"

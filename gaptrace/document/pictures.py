@@ -141,10 +141,9 @@ def timeline(
     Analyses on one page share what it may spend on them. Nothing where no GPU work was recorded.
     """
     leads = [
-        Place(f"row:{place.row}", place.start_ns, place.end_ns, f"{finding.id}'s evidence")
+        Place(place.target, place.start_ns, place.end_ns, f"{finding.id}'s evidence")
         for finding in result.findings
         for place in finding.evidence
-        if place.row is not None
     ]
     leads += [
         Place(f"gap:{gap.gap}", gap.start_ns, gap.start_ns + gap.dur_ns, f"gap {gap.gap}")

@@ -474,6 +474,11 @@ class Evidence(Struct, frozen=True):
         """How long it lasted."""
         return self.end_ns - self.start_ns
 
+    @property
+    def target(self) -> str:
+        """What a link to it names."""
+        return f"time:{self.start_ns}-{self.end_ns}"
+
 
 class Finding(Struct, frozen=True):
     """Something that costs time, with the most it can win.

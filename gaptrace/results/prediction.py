@@ -41,6 +41,12 @@ class BlockerPlace(Struct, frozen=True):
     stack: tuple[str, ...] = ()
     row: int | None = None
 
+    @property
+    def target(self) -> str:
+        """What a link to it names; empty where it is not in the trace."""
+        start = self.start_ns
+        return "" if start is None else f"time:{start}-{start + (self.dur_ns or 0)}"
+
 
 class Blocker(Struct, frozen=True):
     """Something that stands in the way of capture, or that capture leaves outside.

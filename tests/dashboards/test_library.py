@@ -8,15 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 pytest.importorskip("dash")
 
 from gaptrace.errors import GaptraceError
 from gaptrace.runs.run import RunAnalysis
+from gaptrace.trace import RunInfo
 from gaptrace_dashboards import library as module
 from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Library, process_pool
 from gaptrace_dashboards.rows import Row, rows_of
@@ -84,8 +87,8 @@ def test_every_place_is_analysed_once_and_given_back_whole(
     ]
     eager = rows["demo · eager"]
     assert eager.row.repeats == 2
-    assert eager.row.step_ns == 3_001_000
-    assert eager.row.rate_source == "unprofiled"
+    head = eager.row.headline
+    assert (head.step_ns, head.basis) == (3_001_000, "unprofiled")
     analysis = library.analysis(eager)
     assert analysis is not None
     assert analysis.sentence == eager.row.sentence
@@ -216,29 +219,36 @@ def test_workers_are_processes_of_their_own(make: Callable[..., Library]) -> Non
 @pytest.mark.parametrize(
     ("manifest", "per_token_ns", "shown"),
     [
-        ({"step": {"tokens": 4}, "issue_ns": 40_000}, 10_000, "0.010"),
-        ({"step": {"tokens": 4}, "issue_ns": 90_000}, 15_000, "≤ 0.015"),
-        ({"step": {"tokens": 4}, "issue_ns": None}, 15_000, "≤ 0.015"),
+        ({"step": {"tokens": 4}, "issue_ns": 40_000}, 10_000, "0.0100"),
+        ({"step": {"tokens": 4}, "issue_ns": 90_000}, 15_000, "≤ 0.0150"),
+        ({"step": {"tokens": 4}, "issue_ns": None}, 15_000, "≤ 0.0150"),
     ],
 )
 def test_the_host_is_the_unprofiled_one_per_token(
     manifest: dict[str, Any], per_token_ns: float, shown: str
 ) -> None:
     """Four tokens in steps of 60 µs unprofiled, whose dispatch was timed, or not at all."""
-    from gaptrace.measure.analyze import analyze
+    from gaptrace.analysis import analyze
     from gaptrace.reading.loading import load
-    from tests.report.material import PERSONAL, with_manifest
 
-    found = analyze(with_manifest(load(EAGER), {**PERSONAL, **manifest}))
+    told = {"schema": "gaptrace.run/1", "unprofiled": {"median_ns": 60_000}, **manifest}
+    trace = replace(load(EAGER), run=RunInfo("runs/demo/eager/1", told))
+    found = analyze(trace)
     (row,) = rows_of(found, "x", 0)
-    assert row.host_dispatch_ns == per_token_ns
+    assert row.host is not None
+    assert row.host.value == per_token_ns
     assert host_words(row) == shown
 
 
 def test_a_host_known_from_the_profile_alone_says_so() -> None:
-    from tests.report.material import sample
+    from gaptrace.analysis import analyze
+    from gaptrace.reading.loading import load
 
-    (row,) = rows_of(sample("eager"), "x", 0)
-    assert row.host_source == "as profiled"
-    assert host_words(row).endswith(" as profiled")
+    (row,) = rows_of(analyze(load(EAGER)), "x", 0)
+    assert row.host is not None
+    assert row.host.basis == "traced"
+    # Beside an unprofiled step that has to be said; here all of the row's times are as profiled.
+    apart = replace(row, headline=structs.replace(row.headline, basis="unprofiled"))
+    assert host_words(row) == "4.73"
+    assert host_words(apart) == "4.73 as profiled"
     assert host_words(Row("", "x", "", "ok")) == "–"

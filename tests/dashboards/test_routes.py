@@ -15,16 +15,14 @@ import pytest
 pytest.importorskip("dash")
 
 from gaptrace.measure.gaps import CAUSES
-from gaptrace.report.html import render_analysis_html
-from gaptrace.report.html_compare import render_comparison_html
-from gaptrace.report.html_run import render_run_html
-from gaptrace.report.page import asset_text
-from gaptrace.report.scope import Scope
+from gaptrace.render.files import Report
+from gaptrace.render.html import asset_text
+from gaptrace.timeline.scope import Scope
 from gaptrace_dashboards import windows
 from gaptrace_dashboards.app import create_app
 from gaptrace_dashboards.delivery import GRID_CODE
 from gaptrace_dashboards.library import Library
-from gaptrace_dashboards.routes import Desk
+from gaptrace_dashboards.routes import Desk, html_text
 from gaptrace_dashboards.serve import listen, ssh_hint
 from gaptrace_dashboards.urls import comparison_report_url, report_url, trace_url
 from tests.builders import decode_events, decode_trace
@@ -147,15 +145,18 @@ def test_reports_are_those_of_the_command_line(
     assert bare is not None
     analysis = desk.library.analysis(bare)
     assert analysis is not None
-    assert ask(client, report_url(bare.id)).text == render_analysis_html(analysis)
+    assert ask(client, report_url(bare.id)).text == html_text(
+        Report(analysis.result, analysis.analyses)
+    )
     cell = desk.library.recording(ids["demo · eager"])
     assert cell is not None
     run = desk.library.run(cell)
     assert run is not None
-    assert ask(client, report_url(cell.id)).text == render_run_html(run)
+    assert ask(client, report_url(cell.id)).text == html_text(Report(run.result, run.analyses))
     graph = desk.library.recording(ids["demo · graph"])
     assert graph is not None
-    both = render_comparison_html(desk.comparison([cell, graph], forced=False))
+    compared = desk.comparison([cell, graph], forced=False)
+    both = html_text(Report(compared.result, compared.analyses))
     assert ask(client, comparison_report_url([cell.id, graph.id], forced=False)).text == both
 
 
@@ -239,18 +240,19 @@ def test_nonsense_still_gets_a_window(
 
 
 def test_a_window_is_bounded_and_says_what_it_merged() -> None:
-    from gaptrace.measure.analyze import analyze
+    from gaptrace.analysis import analyze
 
     trace = decode_trace(steps=3, kernels=14_000)
-    scope = Scope(analyze(trace))
-    whole = windows.payload(scope, windows.window_of_step(scope.analysis, 0))
+    analysis = analyze(trace)
+    scope = Scope(analysis)
+    whole = windows.payload(analysis, scope, windows.window_of_step(scope, 0))
     shown = sum(len(lane["start"]) for lane in whole["data"]["gpu"])
     assert shown <= windows.LIMITS.gpu_ops
     assert whole["coarse"]
     assert any("merged" in note for note in whole["notes"])
     assert len(json.dumps(whole)) < 2_000_000
     start = whole["data"]["start_ns"]
-    close = windows.payload(scope, windows.part_of(scope.analysis, start, start + 1_000_000, 0))
+    close = windows.payload(analysis, scope, windows.part_of(scope, start, start + 1_000_000, 0))
     assert not close["coarse"]
     assert close["part"]
     assert sum(len(lane["start"]) for lane in close["data"]["gpu"]) == pytest.approx(200, abs=2)
@@ -276,7 +278,7 @@ def test_the_gap_panel_says_every_cause_and_sums(
 
 
 def test_a_python_stack_is_shown_where_it_was_recorded() -> None:
-    from gaptrace.measure.analyze import analyze
+    from gaptrace.analysis import analyze
     from gaptrace_dashboards.gap_panel import gap_panel
     from tests.builders import frame, trace_of
 

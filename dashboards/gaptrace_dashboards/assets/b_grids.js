@@ -9,8 +9,8 @@ function elided(text, room) {
   return text.slice(0, head) + "…" + text.slice(text.length - (room - 1 - head));
 }
 cells.GapName = function (props) {
-  var full = props.data.full || props.value || "", room = Math.max(Math.floor(props.column.getActualWidth() / 7.2) - 3, 8);
-  return h("span", {title: full, className: props.data.full ? "mono" : ""}, elided(props.value, room));
+  var whole = props.data[props.colDef.field + "_full"], full = whole || props.value || "", room = Math.max(Math.floor(props.column.getActualWidth() / 7.2) - 3, 8);
+  return h("span", {title: full, className: whole ? "mono" : ""}, elided(props.value, room));
 };
 cells.GapLink = function (props) { return h("a", {href: props.data.href, title: props.value, tabIndex: -1}, props.value); };
 cells.GapSpark = function (props) {
@@ -30,7 +30,10 @@ function asCsv(grid) {
   var columns = grid.getAllDisplayedColumns().map(function (c) { return c.getColDef(); }).filter(function (c) { return c.field; });
   var lines = [columns.map(function (c) { return csv(c.headerName); }).join(",")];
   grid.forEachNodeAfterFilterAndSort(function (node) {
-    lines.push(columns.map(function (c) { return csv(c.field === "name" && node.data.full ? node.data.full : c.field === "spark" ? (node.data.spark || []).join(" ") : node.data[c.field]); }).join(","));
+    lines.push(columns.map(function (c) {
+      var d = node.data, f = c.field;
+      return csv(f === "spark" ? (d.spark || []).join(" ") : d[f + "_full"] || (f + "_text" in d ? d[f + "_text"] : d[f]));
+    }).join(","));
   });
   return lines.join("\n") + "\n";
 }

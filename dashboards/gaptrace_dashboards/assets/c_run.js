@@ -146,8 +146,8 @@ document.addEventListener("click", function (event) {
   if (!own) { return; }
   var place = event.target.closest("[data-from][data-to]");
   if (place) { event.preventDefault(); jump(+place.dataset.from, +place.dataset.to); return; }
-  var bar = event.target.closest("[data-step]");
-  if (bar && bar.dataset.step !== undefined && !bar.closest("#timeline-canvas")) { step(+bar.dataset.step); if (!bar.closest("#timeline")) { document.getElementById("timeline").scrollIntoView({block: "start"}); } return; }
+  var bar = event.target.closest("[data-step],a[data-view^=step]");
+  if (bar && !bar.closest("#timeline-canvas")) { event.preventDefault(); step(+(bar.dataset.step || bar.dataset.view.slice(4))); if (!bar.closest("#timeline")) { document.getElementById("timeline").scrollIntoView({block: "start"}); } return; }
   var id = event.target.id;
   if (id === "step-previous") { step(own.shown.previous); }
   if (id === "step-next") { step(own.shown.next); }

@@ -26,7 +26,7 @@ function mount(item) {
   if (!place) { return; }
   var first = item, holder = gaptrace.make("div");
   place.replaceChildren(holder);
-  place.closest("section").classList.add("mounted");
+  place.closest(".timeline").classList.add("mounted");
   var one = {place: place, data: first.data, view: window.gaptraceTimeline(holder, first.data, {looks: gaptrace.looks(), names: first.data.names, dark: gaptrace.dark})};
   holder.addEventListener("gaptrace:view", function (event) {
     if (event.detail.by !== "user") { return; }
