@@ -135,7 +135,7 @@ def _dtype(inputs: list[Any]) -> str | None:
     return None
 
 
-def _watch_templates(found: Counter[_Fused]) -> None:
+def _watch_templates(generated: Counter[_Fused]) -> None:
     """Count the templates that are generated, by what is fused before and behind them."""
     try:
         from torch._inductor.codegen.simd import SIMDScheduling
@@ -151,7 +151,7 @@ def _watch_templates(found: Counter[_Fused]) -> None:
         prologue = rest[0] if rest else named.get("prologue_nodes", ())
         if not named.get("only_gen_src_code"):
             output = tuple(_shape(getattr(template_node, "node", None)))
-            found[output, _origins(prologue), _origins(epilogue_nodes)] += 1
+            generated[output, _origins(prologue), _origins(epilogue_nodes)] += 1
         return original(self, template_node, epilogue_nodes, *rest, **named)
 
     SIMDScheduling.codegen_template = codegen_template

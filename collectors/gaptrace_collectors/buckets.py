@@ -228,4 +228,4 @@ def medians_by_bucket(samples: list[int], used: list[int | None]) -> dict[int, i
     for ns, bucket in zip(samples, used, strict=True):
         if bucket is not None:
             of[bucket].append(ns)
-    return {bucket: statistics.median_low(found) for bucket, found in of.items()}
+    return {bucket: statistics.median_low(samples_ns) for bucket, samples_ns in of.items()}

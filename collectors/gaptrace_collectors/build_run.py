@@ -14,7 +14,7 @@ from torch import nn
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.failure import Failure, ModeFailureError, RecorderError
 from gaptrace_collectors.points import Point
-from gaptrace_collectors.recorder import Recorder, View
+from gaptrace_collectors.recorder import Measurement, Recorder
 from gaptrace_collectors.runners import step_runner
 from gaptrace_collectors.steadiness import Observation
 from gaptrace_collectors.tensors import reachable
@@ -143,28 +143,28 @@ class BuildRun:
         self.step = StepFacts()
         self.recorder: Recorder | None = None
         self.notes: list[str] = []
-        self.views = [View(info.folder)]
+        self.measurements = [Measurement(info.folder)]
         self._info = info
         self._device = device
         self._outputs = outputs
 
-    def _views(self, step: Callable[[], Any]) -> list[View]:
-        """One view per bucket, else one. Raises RecorderError."""
+    def _measurements(self, step: Callable[[], Any]) -> list[Measurement]:
+        """One measurement per bucket, else one. Raises RecorderError."""
         info = self._info
         if not info.options.buckets:
-            return self.views
+            return self.measurements
         if not all(callable(getattr(step, name, None)) for name in ("seek", "pad_to")):
             raise RecorderError(
                 "--buckets: the step cannot be padded",
                 "give it step.seek(n) and step.pad_to(n), see collectors/README.md",
             )
-        self.views = [
-            View(os.path.join(info.folder, Point(None, size).folder), size)
+        self.measurements = [
+            Measurement(os.path.join(info.folder, Point(None, size).folder), size)
             for size in info.options.buckets
         ]
-        for view in self.views:
-            os.makedirs(view.folder, exist_ok=True)
-        return self.views
+        for measurement in self.measurements:
+            os.makedirs(measurement.folder, exist_ok=True)
+        return self.measurements
 
     def run(self, step: Any) -> Failure | None:
         """Record `step`; the Failure where the mode cannot work."""
@@ -181,17 +181,17 @@ class BuildRun:
                 "build() must make a step of the batch size it is given",
             )
         info, model = self._info, self.step.model
-        held = next((tensor.device for _, tensor in reachable(step, "step")), None)
+        device = next((tensor.device for _, tensor in reachable(step, "step")), None)
         if model is not None:
-            held = next((tensor.device for tensor in model.parameters()), held)
-        self._device.begin(held)
-        views = self._views(step)
+            device = next((tensor.device for tensor in model.parameters()), device)
+        self._device.begin(device)
+        measurements = self._measurements(step)
         try:
             runner = step_runner(
                 step, model, info.mode, self._device, info.options, self.step.tokens
             )
             recorder = self.recorder = Recorder(
-                _StepSubject(step), runner, self._device, info, views, self._outputs
+                _StepSubject(step), runner, self._device, info, measurements, self._outputs
             )
             with torch.no_grad():
                 for handler in recorder.phases():

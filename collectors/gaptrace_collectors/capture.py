@@ -20,8 +20,7 @@ from gaptrace_collectors.failure import (
     Evidence,
     Failure,
     ModeFailureError,
-    first_line,
-    place_of_error,
+    evidence_of,
 )
 from gaptrace_collectors.steadiness import Observation
 from gaptrace_collectors.synchronizations import Synchronizations
@@ -129,15 +128,15 @@ class Captured:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         signature = _signature(args, kwargs) if args or kwargs else ()
         key = (self._buckets.current if self._buckets else None, signature)
-        found = self._graphs.get(key)
-        if found is not None:
+        captured = self._graphs.get(key)
+        if captured is not None:
             for (_, static), (_, tensor) in zip(
-                found.inputs, flat_arguments(args, kwargs), strict=True
+                captured.inputs, flat_arguments(args, kwargs), strict=True
             ):
                 if static.data_ptr() != tensor.data_ptr():
                     static.copy_(tensor, non_blocking=True)
-            found.graph.replay()
-            return found.out
+            captured.graph.replay()
+            return captured.out
         # Another bucket is another program, which may have to be compiled before it is captured.
         if (self._buckets or not self._graphs) and not self._warm(key):
             return self._warm_call(key, args, kwargs)
@@ -254,7 +253,7 @@ class Captured:
     def _failure(self, error: RuntimeError, on_host: list[str]) -> Failure:
         """What the driver refused during capture, with the line that did it."""
         message = str(error)
-        evidence = [Evidence(first_line(error), place_of_error(error), message[:2000])]
+        evidence = [evidence_of(error)]
         waits = self.synchronizations.section()
         evidence += [
             Evidence(f"synchronizes: {item['op']}", item["where"], f"{item['count']} per step")

@@ -32,7 +32,7 @@ from gaptrace_collectors.failure import (
     StopScript,
     first_line,
     own_frames_removed,
-    place_of_error,
+    where_of_error,
     writing,
 )
 from gaptrace_collectors.modes import MODES
@@ -199,16 +199,21 @@ class Cell:
         """Leave the recording as it is to be kept, whatever becomes of the script after it."""
         run = self._run
         assert run is not None
-        for view in run.views:
+        for measurement in run.measurements:
             made = manifest.build(
-                self.info, self._device, run.step, run.recorder, view, failure, status, run.notes
+                self.info,
+                self._device,
+                run.step,
+                run.recorder,
+                measurement,
+                manifest.Outcome(status, failure, run.notes),
             )
             if self.info.options.redact:
-                self._redact_files(view.folder)
-            trace = os.path.join(view.folder, TRACE)
+                self._redact_files(measurement.folder)
+            trace = os.path.join(measurement.folder, TRACE)
             if made["profiled"] and os.path.exists(trace):
                 made["profiled"]["trace_bytes"] = os.path.getsize(trace)
-            self._written[view.folder] = made
+            self._written[measurement.folder] = made
         self._save()
 
     def _save(self) -> None:
@@ -241,7 +246,7 @@ class Cell:
             failure = Failure(
                 "script_error",
                 f"the script raised before the recording was complete: {first_line(error)}",
-                (Evidence(type(error).__name__, place_of_error(error)),),
+                (Evidence(type(error).__name__, where_of_error(error)),),
             )
             self._write("script_failed", failure)
         for made in self._written.values():

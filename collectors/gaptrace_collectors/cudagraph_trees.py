@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import dynamo_records
-from gaptrace_collectors.failure import Evidence, Failure, first_line, place_of
+from gaptrace_collectors.failure import Evidence, Failure, first_line, where_of
 
 if TYPE_CHECKING:
     from gaptrace_collectors.device import Device
@@ -40,8 +40,8 @@ class TreeWatch:
                     logger.addHandler(self._handler)
 
     def _counters(self) -> Counter[str]:
-        found = dynamo_records.counters("inductor")
-        return Counter({key: n for key, n in found.items() if key.startswith("cudagraph_")})
+        counted = dynamo_records.counters("inductor")
+        return Counter({key: n for key, n in counted.items() if key.startswith("cudagraph_")})
 
     def recordings(self) -> int:
         """Graphs that the trees have recorded so far, over all devices."""
@@ -54,14 +54,14 @@ class TreeWatch:
     def section(self) -> dict[str, Any]:
         """The `cudagraph_trees` section of run.json; what this torch does not tell is null."""
         now = self._counters()
-        found = {key: now[key] - self._before[key] for key in now}
+        since = {key: now[key] - self._before[key] for key in now}
         reasons: Counter[tuple[str, str]] = Counter(self._handler.skips)
         logged = {reason for reason, _ in reasons}
         for metric in dynamo_records.metrics()[self._first_metric :]:
             reason = getattr(metric, "cudagraph_skip_reason", None)
             if reason and dynamo_records.first_line(str(reason)) not in logged:
                 reasons[(dynamo_records.first_line(str(reason)), "")] += 1
-        skips = found.get("cudagraph_skips", 0)
+        skips = since.get("cudagraph_skips", 0)
         if skips and not reasons and not self._device.accelerated:
             reasons[("the step runs on the CPU", "")] = skips  # torch says nothing there
         again = [count for _, count in _managers() if count is not None]
@@ -71,13 +71,13 @@ class TreeWatch:
                 None if self._when_warm is None else self.recordings() - self._when_warm
             ),
             "rerecordings": sum(again) if again else None,
-            "partitions": found.get("cudagraph_partitions"),
+            "partitions": since.get("cudagraph_partitions"),
             "skips": skips,
             "skip_reasons": [
                 {"reason": reason, "where": where, "count": count}
                 for (reason, where), count in reasons.most_common(32)
             ],
-            "non_static_inputs": found.get("cudagraph_recorded_non_static_inputs"),
+            "non_static_inputs": since.get("cudagraph_recorded_non_static_inputs"),
             "warnings": self._handler.warnings[:16],
         }
 
@@ -93,12 +93,12 @@ class _Keeper(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if "skip" in text.lower():
-            self.skips[(dynamo_records.first_line(text), _place(text))] += 1
+            self.skips[(dynamo_records.first_line(text), _source_line(text))] += 1
         elif text not in self.warnings:
             self.warnings.append(dynamo_records.first_line(text))
 
 
-def _place(text: str) -> str:
+def _source_line(text: str) -> str:
     """`file:line` of the user's code, where the message carries a stack."""
     return _where(text).partition(" in ")[0]
 
@@ -109,7 +109,7 @@ def _where(text: str) -> str:
         traceback.FrameSummary(name, int(line), function)
         for name, line, function in re.findall(r'File "([^"]+)", line (\d+)(?:, in (\S+))?', text)
     ]
-    return place_of(frames)
+    return where_of(frames)
 
 
 def overwritten_output(error: BaseException) -> Failure | None:
@@ -135,7 +135,7 @@ def _managers() -> list[tuple[int, int | None]]:
     trees: Any = sys.modules.get("torch._inductor.cudagraph_trees")
     local = getattr(trees, "local", None)
     containers = getattr(local, "tree_manager_containers", None) or {}
-    found = []
+    counts = []
     for container in containers.values():
         manager = getattr(container, "tree_manager", None)
         if manager is None:
@@ -144,8 +144,8 @@ def _managers() -> list[tuple[int, int | None]]:
         count = None
         if again is not None:
             count = sum(sum(functions.values()) for functions in again.values())
-        found.append((_recorded(manager), count))
-    return found
+        counts.append((_recorded(manager), count))
+    return counts
 
 
 def _recorded(manager: Any) -> int:

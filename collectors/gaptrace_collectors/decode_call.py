@@ -61,10 +61,10 @@ def read_call(
     it (`last_numel`) fed n as well, which makes it n sequences of one. Embeddings are
     `[sequences, length, width]`.
     """
-    found = tokens_of(args, kwargs)
-    if found is None:
+    passed = tokens_of(args, kwargs)
+    if passed is None:
         return None
-    where, tensor = found
+    where, tensor = passed
     shape = tuple(tensor.shape)
     if tensor.is_floating_point() or tensor.is_complex():
         return Call(shape[0], shape[1], where) if len(shape) == 3 else None

@@ -12,8 +12,8 @@ from typing import Any
 
 def counters(group: str) -> Mapping[str, Any]:
     """One group of Dynamo's counters; empty where Dynamo was never imported."""
-    found: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-    group_counters: Mapping[str, Any] = found.get(group, {})
+    groups: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    group_counters: Mapping[str, Any] = groups.get(group, {})
     return group_counters
 
 

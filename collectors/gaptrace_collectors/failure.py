@@ -92,7 +92,7 @@ def is_library(filename: str) -> bool:
     return filename.startswith(_STDLIB) and not any(part in filename for part in _INSTALLED)
 
 
-def place_of(frames: Iterable[traceback.FrameSummary]) -> str:
+def where_of(frames: Iterable[traceback.FrameSummary]) -> str:
     """`file:line in function: code` of the innermost frame that is not torch's or ours."""
     best: traceback.FrameSummary | None = None
     for frame in frames:
@@ -104,15 +104,20 @@ def place_of(frames: Iterable[traceback.FrameSummary]) -> str:
     return f"{best.filename}:{best.lineno} in {best.name}: {code}"
 
 
-def place_of_error(error: BaseException) -> str:
+def where_of_error(error: BaseException) -> str:
     """Where in the user's code an exception came from, through its causes."""
     seen: BaseException | None = error
     while seen is not None:
-        place = place_of(traceback.extract_tb(seen.__traceback__))
-        if place:
-            return place
+        where = where_of(traceback.extract_tb(seen.__traceback__))
+        if where:
+            return where
         seen = seen.__cause__ or seen.__context__
     return ""
+
+
+def evidence_of(error: BaseException, what: str = "") -> Evidence:
+    """The error as evidence: its first line (or `what`), where in the user's code, its text."""
+    return Evidence(what or first_line(error), where_of_error(error), str(error)[:2000])
 
 
 def own_frames_removed(trace: TracebackType | None) -> TracebackType | None:

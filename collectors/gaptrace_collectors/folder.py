@@ -17,7 +17,7 @@ def _text(value: Any) -> str:
     """Indented JSON in which a flat list takes one line: hundreds of samples stay readable."""
     plain = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     # Brackets or line breaks inside of texts are escaped or excluded by the pattern.
-    return _FLAT_LIST.sub(lambda found: "[" + re.sub(r"\n\s+", " ", found[1]) + "]", plain) + "\n"
+    return _FLAT_LIST.sub(lambda match: "[" + re.sub(r"\n\s+", " ", match[1]) + "]", plain) + "\n"
 
 
 def write_json(path: str, value: Any) -> None:

@@ -48,7 +48,15 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _when_loaded(patch: Callable[[ModuleType], None]) -> None:
+def _wrap_criteria(wrap: Callable[[Callable[..., Any]], Callable[..., bool]]) -> None:
+    """Let `wrap` replace what `generate` asks before it compiles, once there is a `generate`."""
+
+    def patch(module: ModuleType) -> None:
+        mixin = getattr(module, "GenerationMixin", None)
+        asked = getattr(mixin, "_valid_auto_compile_criteria", None)
+        if mixin is not None and asked is not None:
+            mixin._valid_auto_compile_criteria = wrap(asked)
+
     if _MODULE in sys.modules:
         patch(sys.modules[_MODULE])
     else:
@@ -58,20 +66,15 @@ def _when_loaded(patch: Callable[[ModuleType], None]) -> None:
 def switch_off_automatic_compilation(on_switched_off: Callable[[], None]) -> None:
     """`generate` never compiles its forward call; `on_switched_off` hears when it would have."""
 
-    def patch(module: ModuleType) -> None:
-        mixin = getattr(module, "GenerationMixin", None)
-        asked = getattr(mixin, "_valid_auto_compile_criteria", None)
-        if mixin is None or asked is None:
-            return
-
+    def wrap(asked: Callable[..., Any]) -> Callable[..., bool]:
         def never(self: Any, *args: Any, **kwargs: Any) -> bool:
             if asked(self, *args, **kwargs):
                 on_switched_off()
             return False
 
-        mixin._valid_auto_compile_criteria = never
+        return never
 
-    _when_loaded(patch)
+    _wrap_criteria(wrap)
 
 
 def watch_automatic_compilation(
@@ -83,12 +86,7 @@ def watch_automatic_compilation(
     does what `generate` would have done.
     """
 
-    def patch(module: ModuleType) -> None:
-        mixin = getattr(module, "GenerationMixin", None)
-        asked = getattr(mixin, "_valid_auto_compile_criteria", None)
-        if mixin is None or asked is None:
-            return
-
+    def wrap(asked: Callable[..., Any]) -> Callable[..., bool]:
         def wrapping(self: Any, *args: Any, **kwargs: Any) -> bool:
             compiles = bool(asked(self, *args, **kwargs))
             if compiles and "get_compiled_call" not in vars(self):
@@ -100,6 +98,6 @@ def watch_automatic_compilation(
                 self.get_compiled_call = get_compiled_call
             return compiles
 
-        mixin._valid_auto_compile_criteria = wrapping
+        return wrapping
 
-    _when_loaded(patch)
+    _wrap_criteria(wrap)

@@ -109,8 +109,8 @@ class Compiles:
 
     def seconds(self) -> float:
         """Compile seconds so far, by Dynamo's own account."""
-        found = (_seconds(metric) for metric in dynamo_records.metrics()[self._first_metric :])
-        return sum(value for value in found if value is not None)
+        each = (_seconds(metric) for metric in dynamo_records.metrics()[self._first_metric :])
+        return sum(value for value in each if value is not None)
 
     def autotune_seconds(self) -> float | None:
         """Seconds spent on trying candidates so far, by Dynamo's own account; None if none were.
@@ -119,21 +119,21 @@ class Compiles:
         kernels at their first call.
         """
         timers = getattr(self._utils, "compilation_time_metrics", {})
-        found = [sum(times) for name, times in timers.items() if _AUTOTUNE_TIMER.search(name)]
-        return round(sum(found), 3) if found else None
+        each = [sum(times) for name, times in timers.items() if _AUTOTUNE_TIMER.search(name)]
+        return round(sum(each), 3) if each else None
 
     def _graph_breaks(self) -> list[dict[str, Any]]:
         seen: Counter[tuple[str, str]] = Counter()
         for item in getattr(self._utils, "graph_break_reasons", []):
             stack = list(getattr(item, "user_stack", ()))
-            place = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""
-            seen[(dynamo_records.first_line(str(item.reason)), place)] += 1
+            source_line = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""
+            seen[(dynamo_records.first_line(str(item.reason)), source_line)] += 1
         if not seen:
             for reason, times in self._utils.counters.get("graph_break", {}).items():
                 seen[(dynamo_records.first_line(str(reason)), "")] += int(times)
         return [
-            {"reason": reason, "place": place, "count": times}
-            for (reason, place), times in seen.most_common(64)
+            {"reason": reason, "place": source_line, "count": times}
+            for (reason, source_line), times in seen.most_common(64)
         ]
 
 

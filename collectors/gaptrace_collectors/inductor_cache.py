@@ -37,11 +37,11 @@ class CacheWatch:
         nothing of use was there, `partly warm` between, `none` where nothing was looked up.
         """
         now = _counters()
-        found = {name: now[name] - self._counters[name] for name in now}
+        since = {name: now[name] - self._counters[name] for name in now}
         files, size = _contents(self._folder)
         new = {kind: files[kind] - self._files[kind] for kind in _BUILT if files[kind]}
-        hits = found["fx_hit"] + found["aot_hit"]
-        misses = found["fx_miss"] + found["fx_bypass"]
+        hits = since["fx_hit"] + since["aot_hit"]
+        misses = since["fx_miss"] + since["fx_bypass"]
         built = sum(count for kind, count in new.items() if kind != "py")
         if not hits and not misses:
             start = "none"
@@ -54,11 +54,11 @@ class CacheWatch:
             "dir": self._folder,
             "start": start,
             "fx_graph": {
-                "hits": found["fx_hit"],
-                "misses": found["fx_miss"],
-                "bypasses": found["fx_bypass"],
+                "hits": since["fx_hit"],
+                "misses": since["fx_miss"],
+                "bypasses": since["fx_bypass"],
             },
-            "aot_autograd": {"hits": found["aot_hit"], "misses": found["aot_miss"]},
+            "aot_autograd": {"hits": since["aot_hit"], "misses": since["aot_miss"]},
             "new_files": new,
             "bytes": size,
         }

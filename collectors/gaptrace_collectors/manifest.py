@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gaptrace_collectors import RUN_SCHEMA, facts, timing
 from gaptrace_collectors.cell_info import script_folder
@@ -17,11 +17,19 @@ if TYPE_CHECKING:
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.failure import Failure
     from gaptrace_collectors.options import Target
-    from gaptrace_collectors.recorder import Recorder, View
+    from gaptrace_collectors.recorder import Measurement, Recorder
 
 
 _DRIFT = 1.05
 _UNMEASURED = {"copy_bandwidth_bytes_per_s": None, "empty_launch_ns": None}
+
+
+class Outcome(NamedTuple):
+    """How a recording ended: the `status` of run.json, why it failed, and remarks."""
+
+    status: str
+    failure: Failure | None
+    notes: list[str]
 
 
 def build(
@@ -29,22 +37,20 @@ def build(
     device: Device,
     step: StepFacts,
     recorder: Recorder | None,
-    view: View,
-    failure: Failure | None,
-    status: str,
-    notes: list[str],
+    measurement: Measurement,
+    outcome: Outcome,
 ) -> dict[str, Any]:
-    """The whole manifest of one view; sections that were never reached are null."""
-    found = (recorder.found if recorder else {}) | view.found
-    before, after = found.get("before"), found.get("after")
+    """The whole run.json of one measurement; sections that were never reached are null."""
+    sections = (recorder.shared_sections if recorder else {}) | measurement.sections
+    before, after = sections.get("before"), sections.get("after")
     unprofiled = timing.unprofiled(before, after) if before else None
-    power = view.power
+    power = measurement.power
     driver = power.driver() if power else None
     compiled = recorder.warm_up.compile_section() if recorder else None
     # Reading the cache folder takes a walk through it: once is enough.
     cache = (compiled or {}).get("cache")
     start = cache["start"] if cache else None
-    notes = list(notes)
+    notes = list(outcome.notes)
     if power and power.note:
         notes.append(power.note)
     if compiled and compiled.get("note"):
@@ -63,14 +69,14 @@ def build(
         "name": info.name,
         "label": step.label or step.module,
         "mode": info.mode.id,
-        "point": Point(info.batch, view.length).to_json(),
+        "point": Point(info.batch, measurement.length).to_json(),
         "repeat": info.repeat,
         "repeats": info.options.repeats,
-        "status": status,
-        "failure": failure.to_json() if failure else None,
+        "status": outcome.status,
+        "failure": outcome.failure.to_json() if outcome.failure else None,
         "entry": info.entry,
         "created": info.created,
-        "files": found.get("files", {"trace": None, "execution_trace": None}),
+        "files": sections.get("files", {"trace": None, "execution_trace": None}),
         "options": _used(info),
         "asked": info.options.to_json(),
         "script": {
@@ -92,12 +98,12 @@ def build(
             "prefill_calls_seen": step.prefill_calls_seen,
         },
         "unprofiled": unprofiled,
-        "issue_ns": found.get("issue_ns"),
-        "issue": found.get("issue"),
-        "profiled": found.get("profiled"),
-        "bytes": _bytes(step, recorder, found),
-        "memory": _memory(device, found),
-        "device": device.facts() | {"driver": driver} | found.get("measured", _UNMEASURED),
+        "issue_ns": sections.get("issue_ns"),
+        "issue": sections.get("issue"),
+        "profiled": sections.get("profiled"),
+        "bytes": _bytes(step, recorder, sections),
+        "memory": _memory(device, sections),
+        "device": device.facts() | {"driver": driver} | sections.get("measured", _UNMEASURED),
         "power": power.section() if power else {"note": "no GPU"},
         "versions": facts.versions(driver),
         "env": facts.environment(),
@@ -105,10 +111,10 @@ def build(
         "startup": recorder.warm_up.startup_section(start) if recorder else None,
         "compile": compiled,
         "capture": captured.section() if captured else None,
-        **_engine_sections(recorder, view, cache),
-        "steadiness": _steadiness(view, found, recorder, captured),
-        "outputs": found.get("outputs"),
-        "hooks": _hooks(found, unprofiled),
+        **_engine_sections(recorder, measurement, cache),
+        "steadiness": _steadiness(measurement, sections, recorder, captured),
+        "outputs": sections.get("outputs"),
+        "hooks": _hooks(sections, unprofiled),
         "notes": notes,
     }
 
@@ -149,14 +155,15 @@ def _used(info: CellInfo) -> dict[str, Any]:
 
 
 def _engine_sections(
-    recorder: Recorder | None, view: View, cache: dict[str, Any] | None
+    recorder: Recorder | None, measurement: Measurement, cache: dict[str, Any] | None
 ) -> dict[str, Any]:
     """What lies between compiled and captured: pieces, buckets, autotuning, torch's own trees."""
     compiler = recorder.runner.compiler if recorder else None
+    pieces = compiler.pieces if compiler else None
     autotune = compiler.autotune if compiler else None
     sections: dict[str, Any] = {
-        "piecewise": compiler.pieces.section(view.length) if compiler and compiler.pieces else None,
-        "buckets": recorder.bucket_section(view) if recorder else None,
+        "piecewise": pieces.section(measurement.length) if pieces else None,
+        "buckets": recorder.bucket_section(measurement) if recorder else None,
         "autotune": None,
         "cudagraph_trees": compiler.trees.section() if compiler and compiler.trees else None,
     }
@@ -169,40 +176,42 @@ def _engine_sections(
     return sections
 
 
-def _bytes(step: StepFacts, recorder: Recorder | None, found: dict[str, Any]) -> dict[str, Any]:
+def _bytes(step: StepFacts, recorder: Recorder | None, sections: dict[str, Any]) -> dict[str, Any]:
     caches = recorder.placed.caches() or recorder.observed.caches() if recorder else {}
     section = byte_section(step.model, caches)
     if step.weight_bytes is not None:
         section["weights_read_per_step"] = step.weight_bytes
         section["weights_source"] = "step.weight_bytes"
-    kv_bytes = found.get("kv_bytes", step.kv_bytes)
+    kv_bytes = sections.get("kv_bytes", step.kv_bytes)
     if kv_bytes is not None:
         section["kv_read_per_step"] = kv_bytes
         section["kv_source"] = "step.kv_bytes"
     return section
 
 
-def _memory(device: Device, found: dict[str, Any]) -> dict[str, Any] | None:
-    peak, timed = device.peak(), found.get("peak_timed")
+def _memory(device: Device, sections: dict[str, Any]) -> dict[str, Any] | None:
+    peak, timed = device.peak(), sections.get("peak_timed")
     if peak is None:
         return None
     # The counters were reset before the timed phase; torch keeps no older peak.
     return {
-        "peak_allocated": max(peak["allocated"], found.get("peak_before", {}).get("allocated", 0)),
-        "peak_reserved": max(peak["reserved"], found.get("peak_before", {}).get("reserved", 0)),
+        "peak_allocated": max(
+            peak["allocated"], sections.get("peak_before", {}).get("allocated", 0)
+        ),
+        "peak_reserved": max(peak["reserved"], sections.get("peak_before", {}).get("reserved", 0)),
         "peak_allocated_timed": timed["allocated"] if timed else None,
     }
 
 
-def _hooks(found: dict[str, Any], unprofiled: dict[str, Any] | None) -> dict[str, Any] | None:
-    hooks: dict[str, Any] | None = found.get("hooks")
+def _hooks(sections: dict[str, Any], unprofiled: dict[str, Any] | None) -> dict[str, Any] | None:
+    hooks: dict[str, Any] | None = sections.get("hooks")
     if hooks is None or not unprofiled or not unprofiled["median_ns"]:
         return hooks
     return hooks | {"share": round(hooks["cost_ns"] / unprofiled["median_ns"], 6)}
 
 
 def _steadiness(
-    view: View, found: dict[str, Any], recorder: Recorder | None, captured: Any
+    measurement: Measurement, sections: dict[str, Any], recorder: Recorder | None, captured: Any
 ) -> dict[str, Any] | None:
     if recorder is None:
         return None
@@ -212,9 +221,9 @@ def _steadiness(
     section = observed.section()
     section["launch_sequence"] = None
     section["observed"] = None
-    trace = found.get("files", {}).get("trace")
+    trace = sections.get("files", {}).get("trace")
     if trace:
-        sequence, seen = launch_sequence(os.path.join(view.folder, trace))
+        sequence, seen = launch_sequence(os.path.join(measurement.folder, trace))
         section["launch_sequence"] = sequence
         section["observed"] = seen
     section["synchronizations"] = recorder.synchronization_section()

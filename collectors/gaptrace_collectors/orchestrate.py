@@ -143,15 +143,15 @@ class Collection:
 
     def _settle(self, aside: str | None) -> None:
         # A script that fails at once, by a slip in its arguments say, replaces no older recording.
-        worth = ("ok", "mode_failed") if aside else ("ok", "mode_failed", "script_failed")
-        recorded = any(cell["path"] and cell["status"] in worth for cell in self._state.cells)
+        kept = ("ok", "mode_failed") if aside else ("ok", "mode_failed", "script_failed")
+        recorded = any(cell["path"] and cell["status"] in kept for cell in self._state.cells)
         for parent, folders, _ in os.walk(self._root):
             for name in [name for name in folders if name.endswith(".partial")]:
                 shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
                 folders.remove(name)
         for parent, _, _ in os.walk(self._root, topdown=False):
-            own = self._cache_dir is None or not parent.startswith(self._cache_dir)
-            if own and parent != self._root and not os.listdir(parent):
+            outside_cache = self._cache_dir is None or not parent.startswith(self._cache_dir)
+            if outside_cache and parent != self._root and not os.listdir(parent):
                 os.rmdir(parent)
         if recorded:
             self._write_index()
@@ -262,10 +262,10 @@ class Collection:
                 _say(f"the script makes {available} decode steps; recording with fewer timed steps")
                 continue
             outcome = "died"
-            for point, folder in self._views(batch, partial):
+            for point, folder in self._recordings(batch, partial):
                 run = files.read_json(os.path.join(folder, "run.json"))
                 outcome = self._close(mode, repeat, point, folder, run, code)
-            if os.path.isdir(partial):  # the views' common folder
+            if os.path.isdir(partial):  # the buckets' common folder
                 shutil.rmtree(partial)
                 if not os.listdir(os.path.dirname(final)):
                     os.rmdir(os.path.dirname(final))
@@ -273,7 +273,7 @@ class Collection:
 
     def _keep_finished(self, mode: str, repeat: int, batch: int | None, partial: str) -> None:
         """Publish what an interrupted process had recorded whole, before its script went on."""
-        for point, folder in self._views(batch, partial):
+        for point, folder in self._recordings(batch, partial):
             run = files.read_json(os.path.join(folder, "run.json"))
             if run is not None and run["status"] == "ok":
                 self._close(mode, repeat, point, folder, run, INTERRUPTED)
@@ -281,13 +281,13 @@ class Collection:
     def _folder(self, point: Point, mode: str, repeat: int) -> str:
         return os.path.join(self._root, point.folder, mode, str(repeat))
 
-    def _views(self, batch: int | None, partial: str) -> list[tuple[Point, str]]:
+    def _recordings(self, batch: int | None, partial: str) -> list[tuple[Point, str]]:
         """The recordings that one process left: one, or one per bucket."""
-        found = [
+        folders = [
             (Point(batch, size), os.path.join(partial, Point(None, size).folder))
             for size in self._options.buckets
         ]
-        return [item for item in found if os.path.isdir(item[1])] or [(Point(batch), partial)]
+        return [item for item in folders if os.path.isdir(item[1])] or [(Point(batch), partial)]
 
     def _close(
         self, mode: str, repeat: int, point: Point, partial: str, run: Any, code: int
@@ -436,8 +436,8 @@ def _must_be_writable(folder: str) -> None:
 
 def _environment(cache_dir: str | None) -> dict[str, str]:
     # Kineto's own progress lines would end up in the script's output.
-    own = {"TORCHINDUCTOR_CACHE_DIR": cache_dir} if cache_dir else {}
-    return {"KINETO_LOG_LEVEL": "99", **os.environ, **own}
+    cache = {"TORCHINDUCTOR_CACHE_DIR": cache_dir} if cache_dir else {}
+    return {"KINETO_LOG_LEVEL": "99", **os.environ, **cache}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -20,8 +20,8 @@ from gaptrace_collectors.failure import (
     Evidence,
     Failure,
     ModeFailureError,
+    evidence_of,
     first_line,
-    place_of_error,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ ATTENTION = (
     "unified_attention_with_output",
 )
 _WARMUP_CALLS = 3
-_STACK_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+_STACK_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 @dataclass
@@ -151,7 +151,7 @@ def _moved(piece: int, name: str) -> Failure:
 
 
 @dataclass
-class _Part:
+class _SplitGraph:
     """What one of Dynamo's graphs was split into."""
 
     bucket: int | None
@@ -167,7 +167,7 @@ class Pieces:
     device: Device
     split_at: tuple[str, ...] = ()
     buckets: Buckets | None = None
-    _parts: list[_Part] = field(default_factory=list)
+    _parts: list[_SplitGraph] = field(default_factory=list)
     _pool: Any = None
 
     @property
@@ -216,7 +216,7 @@ class Pieces:
         """Put a Piece in the place of every submodule that holds no operator to be left outside."""
         bucket = self.buckets.current if self.buckets else None
         before = sum(len(part.pieces) for part in self._parts if part.bucket == bucket)
-        made = _Part(bucket, CaptureCost(self.device))
+        made = _SplitGraph(bucket, CaptureCost(self.device))
         self._parts.append(made)
         origin: dict[fx.Node, str] = {}
         for node in whole.graph.nodes:
@@ -227,7 +227,7 @@ class Pieces:
                 if name in apart:
                     origin[node] = "launched"
                     last = before + len(made.pieces) - 1
-                    made.seams += [Seam(op_name(n), _place(n), last) for n in apart[name]]
+                    made.seams += [Seam(op_name(n), _source_line(n), last) for n in apart[name]]
                     continue
                 origin[node] = "captured"
                 module = getattr(whole, name)
@@ -249,12 +249,11 @@ class Pieces:
             with cost.of_one():
                 return piece.capture(args, self._pool)
         except RuntimeError as error:
-            where = place_of_error(error)
             raise ModeFailureError(
                 Failure(
                     "capture_error",
                     f"capture of piece {piece.number} was refused: {first_line(error)}",
-                    (Evidence(first_line(error), where, str(error)[:2000]),),
+                    (evidence_of(error),),
                 )
             ) from error
 
@@ -319,12 +318,12 @@ def op_matches(node: fx.Node, names: Sequence[str]) -> bool:
     """Whether a node is one of the operators named, as `name`, `space::name` or `space.name`."""
     if node.op not in ("call_function", "call_method"):
         return False
-    own = op_name(node)
+    name = op_name(node)
     target: Any = node.target
     packet = getattr(target, "overloadpacket", target)
-    full = str(getattr(packet, "_qualified_op_name", "") or f"{_module(packet)}.{own}")
+    full = str(getattr(packet, "_qualified_op_name", "") or f"{_module(packet)}.{name}")
     wanted = {name.replace("::", ".") for name in names}
-    return own in wanted or full.replace("::", ".") in wanted
+    return name in wanted or full.replace("::", ".") in wanted
 
 
 def _module(target: Any) -> str:
@@ -336,7 +335,7 @@ def _unpacks(node: fx.Node, nodes: list[fx.Node]) -> bool:
     return op_name(node) == "getitem" and node.args[0] in nodes
 
 
-def _place(node: fx.Node) -> str:
+def _source_line(node: fx.Node) -> str:
     """Where in the user's code a node came from, as `file:line`."""
-    found = _STACK_PLACE.findall(str(node.meta.get("stack_trace") or node.stack_trace or ""))
-    return f"{found[-1][0]}:{found[-1][1]}" if found else ""
+    frames = _STACK_FRAME.findall(str(node.meta.get("stack_trace") or node.stack_trace or ""))
+    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""

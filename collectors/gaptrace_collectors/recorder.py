@@ -73,20 +73,20 @@ def plain(runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 @dataclass
-class View:
+class Measurement:
     """What is measured and written as one recording: everything, or the steps of one bucket."""
 
     folder: str
     length: int | None = None
-    found: dict[str, Any] = field(default_factory=dict)
+    sections: dict[str, Any] = field(default_factory=dict)
     power: PowerMeter | None = None
 
 
 class Recorder:
     """Drives one process's recordings.
 
-    `found` collects the sections of run.json that all its views share, each view's own `found` the
-    rest.
+    `shared_sections` are those of run.json that all its measurements have in common, `sections` of
+    each measurement the rest.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Recorder:
         runner: Runner,
         device: Device,
         info: CellInfo,
-        views: list[View],
+        measurements: list[Measurement],
         outputs: Outputs,
     ) -> None:
         self.subject = subject
@@ -104,20 +104,20 @@ class Recorder:
         self.options = info.options
         self.plan = info.plan
         self.mode = info.mode
-        self.views = views
-        self.found: dict[str, Any] = {}
+        self.measurements = measurements
+        self.shared_sections: dict[str, Any] = {}
         self.warm_up = WarmUp(runner)
         self._before_check = 0
         self.observed = subject.observation()
         self.placed = subject.observation()
-        for view in views:
-            view.power = PowerMeter(device.index) if device.accelerated else None
+        for measurement in measurements:
+            measurement.power = PowerMeter(device.index) if device.accelerated else None
         self.on_check_done: Callable[[], None] = lambda: None
         self._outputs = outputs
         self._sync = Synchronizations()
         self._clock: StepClock | None = None
         self._clocked: list[int | None] = []  # the bucket of each timed step
-        self._view = views[0]
+        self._measurement = measurements[0]
         self._interrupted = False
         self._returned_ns = 0
         self._met: set[int | None] = set()
@@ -126,7 +126,7 @@ class Recorder:
     @property
     def profiled(self) -> bool:
         """Whether the trace has been written."""
-        return "files" in self.views[-1].found
+        return "files" in self.measurements[-1].sections
 
     @property
     def timed_after_enough(self) -> bool:
@@ -149,30 +149,30 @@ class Recorder:
         yield from self._prepare()
         yield from self._check()
         yield from self._warm_up()
-        self.found["peak_before"] = self.device.peak() or {}
+        self.shared_sections["peak_before"] = self.device.peak() or {}
         # Before the profiler comes: what it leaves in the driver makes every launch dearer.
-        self.found["measured"] = self.device.measured()
-        self.found["hooks"] = timing.hook_cost(self.device)
+        self.shared_sections["measured"] = self.device.measured()
+        self.shared_sections["hooks"] = timing.hook_cost(self.device)
         yield from self._synchronizations()
-        for view in self._each_view():
+        for measurement in self._each_measurement():
             self.device.reset_peak()
             yield from self._timed("before", self.plan.timed_before)
-            view.found["peak_timed"] = self.device.peak()
-        for _ in self._each_view():
+            measurement.sections["peak_timed"] = self.device.peak()
+        for _ in self._each_measurement():
             yield from self._issue()
-        for _ in self._each_view():
+        for _ in self._each_measurement():
             yield from self._profile()
-        for _ in self._each_view():
+        for _ in self._each_measurement():
             self._go_to(self.plan.settle + self.plan.timed_after)
             for _ in range(self.plan.settle):
                 yield plain
             yield from self._timed("after", self.plan.timed_after, go=False)
             self.finish_timing()
 
-    def _each_view(self) -> Iterator[View]:
-        for view in self.views:
-            self._view = view
-            yield view
+    def _each_measurement(self) -> Iterator[Measurement]:
+        for measurement in self.measurements:
+            self._measurement = measurement
+            yield measurement
 
     def _enter(self, phase: str) -> None:
         self._phase = phase
@@ -180,11 +180,11 @@ class Recorder:
             self.runner.buckets.phase = phase
 
     def _go_to(self, steps: int) -> int:
-        """Back to the first token, or to where `steps` steps end just below the view's bucket.
+        """Back to the first token, or to where `steps` steps end just below the bucket measured.
 
         Returns how many of the steps fit into the bucket.
         """
-        length, buckets = self._view.length, self.runner.buckets
+        length, buckets = self._measurement.length, self.runner.buckets
         if length is None or buckets is None:
             self._restart()
             return steps
@@ -281,7 +281,7 @@ class Recorder:
         eager_steps = captured.warmup_calls if captured and not self._before_check else 0
         first = eager_steps + 1
         verdict = self._outputs.verdict(first)
-        self.found["outputs"] = verdict
+        self.shared_sections["outputs"] = verdict
         if not self.mode.captures_step or captured is None:
             return
         moved = captured.observation.moved_state()
@@ -333,17 +333,17 @@ class Recorder:
 
     def _timed(self, phase: str, periods: int, *, go: bool = True) -> Iterator[Handler]:
         self._enter(f"timed {phase}")
-        view, buckets = self._view, self.runner.buckets
+        measurement, buckets = self._measurement, self.runner.buckets
         if go:
             periods = self._go_to(periods)
-        elif view.length is not None and buckets is not None:
-            periods = min(periods, view.length - buckets.length)
+        elif measurement.length is not None and buckets is not None:
+            periods = min(periods, measurement.length - buckets.length)
         limit = self.options.max_seconds * 1e9
         clock = self._clock = StepClock(self.device, periods)
         self._clocked = []
         self.device.synchronize()
-        if view.power:
-            view.power.start(phase)
+        if measurement.power:
+            measurement.power.start(phase)
         while True:
             clock.stamp()
             if clock.periods >= periods or (clock.periods >= 5 and clock.elapsed_ns > limit):
@@ -351,9 +351,9 @@ class Recorder:
             yield plain
             if buckets:
                 self._note_bucket(buckets, clock)
-        if view.power:
-            view.power.stop()
-        view.found[phase] = clock.samples()
+        if measurement.power:
+            measurement.power.stop()
+        measurement.sections[phase] = clock.samples()
         self._medians(phase)
 
     def _note_bucket(self, buckets: Buckets, clock: StepClock) -> None:
@@ -365,25 +365,25 @@ class Recorder:
         self._clocked.append(buckets.current)
 
     def _medians(self, phase: str) -> None:
-        found = self._view.found[phase]
+        timed = self._measurement.sections[phase]
         if self.runner.buckets is None or phase != "before" or self._clock is None:
             return
-        samples = found["device_ns"] or found["host_ns"]
+        samples = timed["device_ns"] or timed["host_ns"]
         used = [self._clocked[number] for number in self._clock.kept]
-        self._view.found["bucket_medians"] = medians_by_bucket(samples, used)
+        self._measurement.sections["bucket_medians"] = medians_by_bucket(samples, used)
 
     def finish_timing(self) -> None:
         """Close the last timed phase where the script ended inside it."""
-        view = self._view
-        if "after" not in view.found and self._clock is not None and self.profiled:
-            view.found["after"] = self._clock.samples()
-        if view.power:
-            view.power.stop()
+        measurement = self._measurement
+        if "after" not in measurement.sections and self._clock is not None and self.profiled:
+            measurement.sections["after"] = self._clock.samples()
+        if measurement.power:
+            measurement.power.stop()
 
     def _issue(self) -> Iterator[Handler]:
         self._enter("issue")
         count = self._go_to(self.plan.issue)
-        found = self._view.found
+        sections = self._measurement.sections
         periods: list[int] = []
         calls: list[int] = []
         for _ in range(count):
@@ -402,13 +402,13 @@ class Recorder:
             reason = f"the step waits for the GPU {self._sync_count()} times"
         elif not samples:
             reason = "no undisturbed step"
-        found["issue"] = {
+        sections["issue"] = {
             "scope": "step" if whole else "period",
             "samples_ns": samples,
             "call_samples_ns": calls,
             "reason": reason,
         }
-        found["issue_ns"] = None if reason else timing.median_ns(samples)
+        sections["issue_ns"] = None if reason else timing.median_ns(samples)
 
     def _sync_count(self) -> int:
         return len(self._sync)
@@ -420,13 +420,13 @@ class Recorder:
 
     def _profile(self) -> Iterator[Handler]:
         self._enter("profiled")
-        view, plan = self._view, self.plan
+        measurement, plan = self._measurement, self.plan
         fits = self._go_to(plan.profiler_extra + plan.profiled)
         complete = min(plan.profiled, fits - plan.profiler_extra)
         eager = self.mode is EAGER
         shapes = eager if self.options.shapes is None else self.options.shapes
         session = ProfilerSession(
-            view.folder,
+            measurement.folder,
             self.device,
             ProfilerOptions(shapes=shapes, stacks=self.options.stacks),
         )
@@ -446,11 +446,11 @@ class Recorder:
         if eager:
             session.start_execution_trace()
         yield self._marked(complete)
-        if view.length is not None:  # by now the step is padded to this view's bucket
-            view.found["kv_bytes"] = self.subject.kv_bytes()
+        if measurement.length is not None:  # by now the step is padded to this measurement's bucket
+            measurement.sections["kv_bytes"] = self.subject.kv_bytes()
         trace, execution_trace = session.stop()
-        view.found["files"] = {"trace": trace, "execution_trace": execution_trace}
-        view.found["profiled"] = {
+        measurement.sections["files"] = {"trace": trace, "execution_trace": execution_trace}
+        measurement.sections["profiled"] = {
             "marks": "gaptrace.step#N",
             "complete": complete,
             "open_step": complete,
@@ -476,12 +476,12 @@ class Recorder:
 
     # --- sections ------------------------------------------------------------------------------
 
-    def bucket_section(self, view: View) -> dict[str, Any] | None:
+    def bucket_section(self, measurement: Measurement) -> dict[str, Any] | None:
         """Buckets and what padding to them wastes, None where there are none."""
         buckets = self.runner.buckets
         if buckets is None:
             return None
-        return buckets.section(view.length, view.found.get("bucket_medians", {}))
+        return buckets.section(measurement.length, measurement.sections.get("bucket_medians", {}))
 
     def synchronization_section(self) -> list[dict[str, Any]]:
         """Synchronizing calls of one step, from the runs that were watched."""

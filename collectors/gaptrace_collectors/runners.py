@@ -10,13 +10,7 @@ from gaptrace_collectors.autotune import Autotuning
 from gaptrace_collectors.buckets import Buckets, GrowingInputs, padded_step
 from gaptrace_collectors.capture import Captured
 from gaptrace_collectors.cudagraph_trees import TreeWatch
-from gaptrace_collectors.failure import (
-    Evidence,
-    Failure,
-    ModeFailureError,
-    first_line,
-    place_of_error,
-)
+from gaptrace_collectors.failure import Failure, ModeFailureError, evidence_of, first_line
 from gaptrace_collectors.hygiene import Compiles
 from gaptrace_collectors.modes import MAX_AUTOTUNE, PIECEWISE, REDUCE_OVERHEAD, Mode
 from gaptrace_collectors.options import Options
@@ -117,7 +111,7 @@ def _compile_errors() -> Iterator[None]:
             Failure(
                 "compile_error",
                 f"torch.compile could not compile the step: {first_line(error)}",
-                (Evidence(type(cause).__name__, place_of_error(error), str(error)[:2000]),),
+                (evidence_of(error, type(cause).__name__),),
             )
         ) from error
 

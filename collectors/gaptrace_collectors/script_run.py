@@ -18,7 +18,7 @@ from gaptrace_collectors.discover import Discovery, compiled_by_script, wrap
 from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
 from gaptrace_collectors.hygiene import dynamo_frames
 from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH
-from gaptrace_collectors.recorder import Handler, Recorder, View
+from gaptrace_collectors.recorder import Handler, Measurement, Recorder
 from gaptrace_collectors.runners import Runner, module_runner
 from gaptrace_collectors.steadiness import Observation
 
@@ -77,7 +77,7 @@ class ScriptRun:
     ) -> None:
         self.step = StepFacts(tokens_source="the call: one per sequence")
         self.recorder: Recorder | None = None
-        self.views = [View(info.folder)]
+        self.measurements = [Measurement(info.folder)]
         self.discovery = Discovery(self._found, self._found_replay)
         self._info = info
         self._device = device
@@ -114,9 +114,9 @@ class ScriptRun:
 
     def _found(self, module: nn.Module, call: Call) -> None:
         self.step.prefill_calls_seen = self.discovery.prefill_calls
-        own = compiled_by_script(module)
-        if own and self._info.mode is not AS_IS:
-            self._finish(_self_compiled(own))
+        compiled_by = compiled_by_script(module)
+        if compiled_by and self._info.mode is not AS_IS:
+            self._finish(_self_compiled(compiled_by))
         inner = module._compiled_call_impl or module._call_impl
         device = next((t.device for t in (*module.parameters(), *module.buffers())), None)
         self._device.begin(device)
@@ -185,7 +185,7 @@ class ScriptRun:
         assert self._runner is not None
         assert self._subject is not None
         self.recorder = Recorder(
-            self._subject, self._runner, self._device, self._info, self.views, self._outputs
+            self._subject, self._runner, self._device, self._info, self.measurements, self._outputs
         )
         self.recorder.on_check_done = self._check_done
         self._phases = self.recorder.phases()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gaptrace_collectors.failure import Evidence, RecorderError
-from gaptrace_collectors.tensors import STATE, Place, is_cache_name, snapshot
+from gaptrace_collectors.tensors import STATE, Placement, is_cache_name, snapshot
 
 MARK = "gaptrace.step#"
 _MOST_INPUTS = 64
@@ -26,26 +26,26 @@ class Observation:
 
     state: Any
     state_name: str
-    steps: list[dict[str, Place]] = field(default_factory=list)
+    steps: list[dict[str, Placement]] = field(default_factory=list)
 
     def note(self, named: dict[str, Any]) -> None:
         """Look at the inputs of the step about to run."""
         self.steps.append(snapshot(named, self.state, self.state_name))
 
-    def caches(self) -> dict[str, Place]:
+    def caches(self) -> dict[str, Placement]:
         """KV caches and recurrent states at the last observed step, by path."""
         last = self.steps[-1] if self.steps else {}
         return {
-            name: place
-            for name, place in last.items()
-            if len(place.shape) > 1 and is_cache_name(name)
+            name: tensor
+            for name, tensor in last.items()
+            if len(tensor.shape) > 1 and is_cache_name(name)
         }
 
-    def _tracks(self) -> dict[str, list[Place]]:
-        tracks: dict[str, list[Place]] = {}
-        for places in self.steps:
-            for name, place in places.items():
-                tracks.setdefault(name, []).append(place)
+    def _tracks(self) -> dict[str, list[Placement]]:
+        tracks: dict[str, list[Placement]] = {}
+        for step in self.steps:
+            for name, tensor in step.items():
+                tracks.setdefault(name, []).append(tensor)
         return tracks
 
     def grew_state(self) -> list[Evidence]:
@@ -67,7 +67,7 @@ class Observation:
         return [
             Evidence(name, "", _movement(track))
             for name, track in self._tracks().items()
-            if track[0].kind == STATE and len({place.address for place in track}) > 1
+            if track[0].kind == STATE and len({tensor.address for tensor in track}) > 1
         ]
 
     def section(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Observation:
         }
 
 
-def _movement(track: list[Place]) -> str:
+def _movement(track: list[Placement]) -> str:
     first, last = track[0], track[-1]
     return (
         f"shape {list(first.shape)} at {first.address:#x} in the first observed step,"

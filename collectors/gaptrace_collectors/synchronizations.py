@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gaptrace_collectors.failure import place_of
+from gaptrace_collectors.failure import where_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,9 +40,9 @@ class Synchronizations:
 
     def _note(self, op: str) -> None:
         frames = traceback.extract_stack()
-        place = place_of(frames)
-        code = place.rsplit(": ", 1)[-1] if place else ""
-        self._found[(op or code, place)] += 1
+        where = where_of(frames)
+        code = where.rsplit(": ", 1)[-1] if where else ""
+        self._found[(op or code, where)] += 1
 
     @contextmanager
     def watch(self) -> Iterator[None]:

@@ -30,7 +30,7 @@ _PACKED_NAME = re.compile(r"weight|scale|zero|pack|codebook", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """Where a tensor was at one step. `kind` is `direct` (an argument) or `state`."""
 
     kind: str
@@ -60,14 +60,14 @@ def reachable(root: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     """
     queue: deque[tuple[str, Any, int]] = deque([(name, root, 0)])
     seen: set[int] = set()
-    found = 0
-    while queue and found < _MOST_TENSORS:
+    count = 0
+    while queue and count < _MOST_TENSORS:
         path, value, depth = queue.popleft()
         if isinstance(value, _LEAVES) or id(value) in seen:
             continue
         seen.add(id(value))
         if isinstance(value, torch.Tensor):
-            found += 1
+            count += 1
             yield path, value
         elif depth < _DEEPEST:
             queue.extend((p, v, depth + 1) for p, v in _children(path, value))
@@ -131,12 +131,12 @@ def direct_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
 
 def flat_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
     """The direct tensors of a call in a fixed order, with their paths."""
-    found: list[tuple[str, torch.Tensor]] = []
+    flat: list[tuple[str, torch.Tensor]] = []
     for n, item in enumerate(args):
-        found += direct_tensors(item, f"arg{n}")
+        flat += direct_tensors(item, f"arg{n}")
     for name, item in kwargs.items():
-        found += direct_tensors(item, name)
-    return found
+        flat += direct_tensors(item, name)
+    return flat
 
 
 def named_arguments(
@@ -152,41 +152,41 @@ def named_arguments(
     return named | kwargs
 
 
-def snapshot(named: dict[str, Any], state: Any, state_name: str) -> dict[str, Place]:
+def snapshot(named: dict[str, Any], state: Any, state_name: str) -> dict[str, Placement]:
     """Where the inputs of one step are: its arguments, and what `state` can reach."""
-    places: dict[str, Place] = {}
+    placements: dict[str, Placement] = {}
     direct: set[int] = set()
     for key, value in named.items():
         for path, tensor in direct_tensors(value, key):
             direct.add(id(tensor))
-            places[path] = _place(DIRECT, tensor)
-    held: list[tuple[str, torch.Tensor]] = []
+            placements[path] = _placement(DIRECT, tensor)
+    inside: list[tuple[str, torch.Tensor]] = []
     for key, value in named.items():
-        held += reachable(value, key)
+        inside += reachable(value, key)
     if state is not None:
-        held += reachable(state, state_name)
-    for path, tensor in held:
+        inside += reachable(state, state_name)
+    for path, tensor in inside:
         if id(tensor) not in direct and not isinstance(tensor, nn.Parameter):
             direct.add(id(tensor))
-            places.setdefault(path, _place(STATE, tensor))
-    return places
+            placements.setdefault(path, _placement(STATE, tensor))
+    return placements
 
 
-def _place(kind: str, tensor: torch.Tensor) -> Place:
+def _placement(kind: str, tensor: torch.Tensor) -> Placement:
     try:
         address = tensor.data_ptr()
     except RuntimeError:  # a wrapper subclass without storage
         address = 0
-    return Place(kind, tuple(tensor.shape), address, nbytes(tensor))
+    return Placement(kind, tuple(tensor.shape), address, nbytes(tensor))
 
 
-def byte_section(model: nn.Module | None, caches: dict[str, Place]) -> dict[str, Any]:
+def byte_section(model: nn.Module | None, caches: dict[str, Placement]) -> dict[str, Any]:
     """The `bytes` section of run.json: parameters, buffers and caches.
 
     Weights read per step are the parameters but for embedding tables that nothing else uses (one
     row per token is gathered from those), plus quantised buffers. Tied tensors count once.
     """
-    kv = sum(place.nbytes for place in caches.values()) or None
+    kv = sum(tensor.nbytes for tensor in caches.values()) or None
     section: dict[str, Any] = {
         "parameters": None,
         "buffers": None,

@@ -99,16 +99,16 @@ def dtype_of(name: str) -> torch.dtype:
     Raises:
         UnknownOpError: the name stands for no dtype of this torch.
     """
-    found = getattr(torch, CPP_DTYPES.get(name, name), None)
-    if not isinstance(found, torch.dtype):
+    dtype = getattr(torch, CPP_DTYPES.get(name, name), None)
+    if not isinstance(dtype, torch.dtype):
         raise UnknownOpError(f"no dtype for {name!r}")
-    return found
+    return dtype
 
 
 def arguments(schema: str) -> tuple[Argument, ...]:
     """The arguments of a schema text such as `aten::add.Tensor(Tensor self, ...) -> Tensor`."""
     text = schema[schema.index("(") + 1 : _closing(schema)]
-    found: list[Argument] = []
+    listed: list[Argument] = []
     keyword_only = False
     for part in _commas(text):
         if part == "*":
@@ -118,7 +118,7 @@ def arguments(schema: str) -> tuple[Argument, ...]:
         if not kind:
             continue
         alias = re.search(r"\(([^)]*)\)", kind)
-        found.append(
+        listed.append(
             Argument(
                 re.sub(r"\([^)]*\)", "", kind),
                 name,
@@ -126,7 +126,7 @@ def arguments(schema: str) -> tuple[Argument, ...]:
                 bool(alias and "!" in alias.group(1)),
             )
         )
-    return tuple(found)
+    return tuple(listed)
 
 
 def overload_of(op: Op) -> Any:

@@ -29,7 +29,7 @@ def find(
     step: Step, rebuilt: Rebuilt, links: Links, kernels: Iterable[Kernel | Extern]
 ) -> list[dict[str, Any]]:
     """The doubtful constructs of a step, each with `id`, `text`, `ops` (indices) and figures."""
-    found = [
+    doubts = [
         *_stacked(rebuilt, kernels),
         *_breaks(rebuilt),
         *_transfers(rebuilt),
@@ -39,14 +39,14 @@ def find(
     ]
     if step.compiled:
         text = "the step was already compiled when it was recorded; only what is left is predicted"
-        found.append({"id": "already_compiled", "text": text, "ops": []})
-    return found
+        doubts.append({"id": "already_compiled", "text": text, "ops": []})
+    return doubts
 
 
 def suggested(rebuilt: Rebuilt) -> list[str]:
     """The what-ifs that the step's own constructs ask for."""
-    found = ["unstack-cache"] if stacked_writes(rebuilt) else []
-    return found + (["static-cache"] if any(_growing(rebuilt)) else [])
+    names = ["unstack-cache"] if stacked_writes(rebuilt) else []
+    return names + (["static-cache"] if any(_growing(rebuilt)) else [])
 
 
 def stacked_writes(rebuilt: Rebuilt) -> Mapping[int, list[InPlaceWrite]]:

@@ -232,15 +232,15 @@ def _busiest_thread(trace: ExecutionTrace) -> Op:
 
 
 def _outermost(span: Op, scope: tuple[str, ...]) -> list[Op]:
-    found: list[Op] = []
+    ops: list[Op] = []
     for child in span.children:
         if child.is_operator:
             for op in child.walk():
                 op.scope = scope
-            found.append(child)
+            ops.append(child)
         else:
-            found += _outermost(child, (*scope, child.name))
-    return found
+            ops += _outermost(child, (*scope, child.name))
+    return ops
 
 
 def _op(node: dict[str, Any]) -> Op:

@@ -200,15 +200,15 @@ def fake_mode() -> Any:
     return FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
 
 
-def place(node: fx.Node, index: int, name: str) -> None:
+def mark_op(node: fx.Node, index: int, name: str) -> None:
     """Marks `node` as coming from the op at `index`."""
     node.meta["stack_trace"] = PLACE.format(index, name, name)
 
 
 def op_at(stack_trace: str | None) -> int | None:
     """The index of the op that a node's `stack_trace`, as set here, names."""
-    found = re.search(r'File "step", line (\d+)', stack_trace or "")
-    return int(found.group(1)) if found else None
+    match = re.search(r'File "step", line (\d+)', stack_trace or "")
+    return int(match.group(1)) if match else None
 
 
 def strides_of(ref: TensorRef) -> tuple[int, ...]:

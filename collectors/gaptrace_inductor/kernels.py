@@ -91,19 +91,19 @@ def read(scheduler: Any) -> Schedule:
     """The schedule as plain data; call it where Inductor would generate code."""
     from torch._inductor.virtualized import V
 
-    found: list[Kernel | Extern] = []
+    kernels: list[Kernel | Extern] = []
     results = _results(scheduler)
     for node in _flat(scheduler.nodes):
         kind = type(node).__name__
         if kind == "ExternKernelSchedulerNode":
             if type(node.node).__name__ not in NO_CALLS:
-                found.append(_extern(scheduler, node, results))
+                kernels.append(_extern(scheduler, node, results))
         elif kind == "ForeachKernelSchedulerNode":
-            found.append(_generated(scheduler, node, "foreach"))
+            kernels.append(_generated(scheduler, node, "foreach"))
         elif kind != "NopKernelSchedulerNode":
-            found.append(_generated(scheduler, node, None))
+            kernels.append(_generated(scheduler, node, None))
     names = tuple(V.graph.graph_input_names)
-    return Schedule(tuple(found), names, len(V.graph.constants))
+    return Schedule(tuple(kernels), names, len(V.graph.constants))
 
 
 def _flat(nodes: Iterable[Any]) -> Iterator[Any]:
@@ -116,13 +116,13 @@ def _flat(nodes: Iterable[Any]) -> Iterator[Any]:
 
 def _results(scheduler: Any) -> dict[str, list[str]]:
     """The buffers that the parts of a multi-output call's result are, by the call's buffer."""
-    found: dict[str, list[str]] = {}
+    by_call: dict[str, list[str]] = {}
     for node in _flat(scheduler.nodes):
         if type(node.node).__name__ == "MultiOutput":
             parts = [buffer.get_name() for buffer in node.get_outputs()]
             for source in node.node.inputs:
-                found.setdefault(source.get_name(), []).extend(parts)
-    return found
+                by_call.setdefault(source.get_name(), []).extend(parts)
+    return by_call
 
 
 def _extern(scheduler: Any, node: Any, results: dict[str, list[str]]) -> Extern:
@@ -140,12 +140,12 @@ def _extern(scheduler: Any, node: Any, results: dict[str, list[str]]) -> Extern:
     whole = [_whole(scheduler, name) for name in names]
     writes = tuple(access for access in whole if access is not None)
     operator = _operator(name)
-    own = {
+    callers = {
         op_at(origin.meta.get("stack_trace"))
         for origin in inner.get_origins()
         if str(getattr(getattr(origin.target, "_schema", None), "name", "")) == operator
     } - {None}
-    ops = tuple(sorted(at for at in own if at is not None)) or _ops([node])
+    ops = tuple(sorted(at for at in callers if at is not None)) or _ops([node])
     return Extern(operator, _device(node), ops, tuple(reads), writes)
 
 
@@ -161,7 +161,7 @@ def _operator(name: str) -> str:
 
 def _generated(scheduler: Any, node: Any, kind: str | None) -> Kernel:
     members = list(node.get_nodes())
-    own = {member.get_name() for member in members}
+    member_names = {member.get_name() for member in members}
     inside: set[str] = set()
     writes: dict[str, Access] = {}
     removed: dict[str, Access] = {}
@@ -178,7 +178,7 @@ def _generated(scheduler: Any, node: Any, kind: str | None) -> Kernel:
             access = next((_access(scheduler, d, real, "write") for d in deps), None)
             if access is None:
                 continue
-            if not mutated and users and all(user.get_name() in own for user in users):
+            if not mutated and users and all(user.get_name() in member_names for user in users):
                 removed[real] = access
                 continue
             mutates |= mutated
@@ -250,15 +250,15 @@ def _merge(reads: dict[str, list[Access]]) -> Iterator[Access]:
 
 
 def _accesses(scheduler: Any, node: Any, deps: Iterable[Any]) -> list[Access]:
-    found: dict[str, Access] = {}
+    by_buffer: dict[str, Access] = {}
     for dep in deps:
         if type(dep).__name__ == "WeakDep":
             continue
         real = scheduler.mutation_real_name.get(dep.name, dep.name)
         access = _access(scheduler, dep, real, "read")
         if access is not None:
-            found.setdefault(real, access)
-    return list(found.values())
+            by_buffer.setdefault(real, access)
+    return list(by_buffer.values())
 
 
 def _access(scheduler: Any, dep: Any, real: str, way: str) -> Access | None:
@@ -325,12 +325,12 @@ def _device(node: Any) -> str:
 
 
 def _ops(members: Iterable[Any]) -> tuple[int, ...]:
-    found: set[int] = set()
+    ops: set[int] = set()
     for origin in _origins(members):
         at = op_at(origin.meta.get("stack_trace"))
         if at is not None:
-            found.add(at)
-    return tuple(sorted(found))
+            ops.add(at)
+    return tuple(sorted(ops))
 
 
 def _aten(members: Iterable[Any]) -> tuple[str, ...]:

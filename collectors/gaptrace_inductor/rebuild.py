@@ -33,8 +33,8 @@ from .graphs import (
     Segment,
     Value,
     follows_batch,
+    mark_op,
     memory,
-    place,
     span_of,
     strides_of,
 )
@@ -271,7 +271,7 @@ class _Builder:
         with self.mode, torch.no_grad():
             result = call.target(*fakes[0], **fakes[1])
         node = segment.graph.call_function(call.target, tuple(args), kwargs)
-        place(node, index, op.name)
+        mark_op(node, index, op.name)
         node.meta["fake"] = result
         return call, node, result
 
@@ -347,7 +347,7 @@ class _Builder:
         where = (list(ref.shape), list(strides_of(ref)), ref.offset)
         target = torch.ops.aten.as_strided.default
         node = segment.graph.call_function(target, (owner.node, *where))
-        place(node, index, "aten::as_strided")
+        mark_op(node, index, "aten::as_strided")
         with self.mode:
             node.meta["fake"] = owner.fake.as_strided(*where)
         value = Value(ref, segment, node, node.meta["fake"])

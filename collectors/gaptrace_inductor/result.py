@@ -147,11 +147,7 @@ def _generated(
         "kind": kernel.kind,
         "ops": list(kernel.ops),
         "aten": list(kernel.aten),
-        "modules": _unique(
-            links.modules[rebuilt.ops[i].id]
-            for i in kernel.ops
-            if rebuilt.ops[i].id in links.modules
-        ),
+        "modules": _modules(rebuilt, kernel, links),
         "reads": [_access(access, names) for access in kernel.reads],
         "writes": [_access(access, names) for access in kernel.writes],
         "removed": [_access(access, names) for access in kernel.removed],
@@ -187,26 +183,26 @@ def _savings(
     readers: dict[int, list[Any]] = {}
     for read in rebuilt.reads:
         readers.setdefault(read.made, []).append(read)
-    found: list[dict[str, Any]] = [
+    savings: list[dict[str, Any]] = [
         {"written": 0, "read": 0, "grows_written": 0, "grows_read": 0, "values": []}
         for _ in kernels
     ]
     for key, made in enumerate(rebuilt.made):
-        own = set(homes.get(made.op, ()))
+        home = set(homes.get(made.op, ()))
         used = [read for read in readers.get(key, ()) if read.op != made.op]
-        inside = [read for read in used if homes.get(read.op) and set(homes[read.op]) <= own]
-        if not own or not inside:
+        inside = [read for read in used if homes.get(read.op) and set(homes[read.op]) <= home]
+        if not home or not inside:
             continue
         written = made.bytes if len(inside) == len(used) and made.op not in outputs else 0
         read = sum(item.bytes for item in inside)
-        entry = found[min(own)]
+        entry = savings[min(home)]
         entry["written"] += written
         entry["read"] += read
         if made.grows:
             entry["grows_written"] += written
             entry["grows_read"] += read
         entry["values"].append([made.op, made.bytes, written, read])
-    return found
+    return savings
 
 
 def _extern(
@@ -216,29 +212,25 @@ def _extern(
     taken: set[int],
     names: Mapping[str, str],
 ) -> dict[str, Any]:
-    found: list[EagerKernel] = []
+    kernels: list[EagerKernel] = []
     for index in kernel.ops:
-        found += _own_kernels(rebuilt.ops[index], kernel.op, links, taken)
+        kernels += _own_kernels(rebuilt.ops[index], kernel.op, links, taken)
     read = sum(access.bytes for access in kernel.reads)
     written = sum(access.bytes for access in kernel.writes)
-    launched = _eager(found)
+    launched = _eager(kernels)
     return {
         "op": kernel.op,
         "ops": list(kernel.ops),
-        "modules": _unique(
-            links.modules[rebuilt.ops[i].id]
-            for i in kernel.ops
-            if rebuilt.ops[i].id in links.modules
-        ),
+        "modules": _modules(rebuilt, kernel, links),
         "gemm": bool(GEMMS.match(kernel.op)),
         "reads": [_access(access, names) for access in kernel.reads],
         "writes": [_access(access, names) for access in kernel.writes],
         "bytes_read": read,
         "bytes_written": written,
-        "kernels": launched["kernels"] if found else 1,
+        "kernels": launched["kernels"] if kernels else 1,
         "copies": launched["copies"],
         "memsets": launched["memsets"],
-        "dur_ns": launched["dur_ns"] if found else None,
+        "dur_ns": launched["dur_ns"] if kernels else None,
         "eager": launched,
     }
 
@@ -270,6 +262,12 @@ def _eager(kernels: Iterable[EagerKernel]) -> dict[str, Any]:
         "names": [shorten(kernel.name) for kernel in listed],
         "durs_ns": [kernel.dur_ns for kernel in listed],
     }
+
+
+def _modules(rebuilt: Rebuilt, kernel: Kernel | Extern, links: Links) -> list[str]:
+    """The modules that the kernel's ops were called in."""
+    ids = [rebuilt.ops[index].id for index in kernel.ops]
+    return _unique(links.modules[key] for key in ids if key in links.modules)
 
 
 def _access(access: Access, names: Mapping[str, str]) -> dict[str, Any]:

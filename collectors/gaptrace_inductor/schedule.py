@@ -48,10 +48,10 @@ def schedule(
     from torch._guards import TracingContext, tracing
     from torch._inductor import compile_fx, config, scheduler
 
-    found: list[T] = []
+    answers: list[T] = []
 
     def stop(self: Any) -> None:
-        found.append(read(self))
+        answers.append(read(self))
         raise _Scheduled
 
     known = {key: value for key, value in SETTINGS.items() if hasattr(config, key)}
@@ -69,7 +69,7 @@ def schedule(
         except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
             lines = str(error).splitlines() or [type(error).__name__]
             raise ScheduleError(f"Inductor failed: {lines[0][:300]}") from error
-    return found[0] if found else None
+    return answers[0] if answers else None
 
 
 @contextlib.contextmanager

@@ -66,15 +66,15 @@ def properties(recorded: Mapping[str, Any] | None) -> tuple[dict[str, Any], str]
     """
     if not recorded or not recorded.get("numSms", recorded.get("name")):
         return dict(H200), "assumed (no device in the recording)"
-    found = dict(H200)
-    found["name"] = recorded.get("name", H200["name"])
+    made = dict(H200)
+    made["name"] = recorded.get("name", H200["name"])
     for theirs, ours in KINETO_PROPERTIES.items():
         value = recorded.get(theirs)
         if isinstance(value, int) and value >= 0:
-            found[ours] = value
-    if found["max_threads_per_multi_processor"] < 1024:
-        found["max_threads_per_multi_processor"] = H200["max_threads_per_multi_processor"]
-    return found, "recorded"
+            made[ours] = value
+    if made["max_threads_per_multi_processor"] < 1024:
+        made["max_threads_per_multi_processor"] = H200["max_threads_per_multi_processor"]
+    return made, "recorded"
 
 
 def local_device() -> str | None:

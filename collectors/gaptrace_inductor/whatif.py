@@ -8,6 +8,7 @@ is ever predicted from a graph that was only partly changed.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,9 @@ from .graphs import (
     Rebuilt,
     Segment,
     is_token_input,
+    mark_op,
     memory,
     op_at,
-    place,
     span_of,
     strides_of,
 )
@@ -123,15 +124,7 @@ def _split_input(segment: Segment, item: Input, mode: Any) -> int:
             index %= item.ref.shape[axis]
             if (axis, index) not in pieces:
                 shape = tuple(n for i, n in enumerate(item.ref.shape) if i != axis)
-                ref = replace(
-                    item.ref,
-                    tensor_id=next(_fresh),
-                    storage_id=next(_fresh),
-                    offset=0,
-                    numel=item.ref.numel // max(item.ref.shape[axis], 1),
-                    shape=shape,
-                    strides=calls.contiguous(shape),
-                )
+                ref = _like(item.ref, shape)
                 pieces[axis, index] = _add_input(segment, ref, item.role, mode)
             part.replace_all_uses_with(pieces[axis, index])
             segment.graph.erase_node(part)
@@ -157,26 +150,8 @@ def _static(rebuilt: Rebuilt, mode: Any) -> Change:
             fake = node.meta["fake"]
             axis = (int(node.args[1]) if len(node.args) > 1 else 0) % fake.dim()
             shape = tuple(int(n) for n in fake.shape)
-            ref = replace(
-                old.ref,
-                tensor_id=next(_fresh),
-                storage_id=next(_fresh),
-                offset=0,
-                numel=fake.numel(),
-                shape=shape,
-                strides=calls.contiguous(shape),
-            )
-            grown = shape[axis] - old.ref.shape[axis]
-            where = replace(
-                ref,
-                tensor_id=next(_fresh),
-                storage_id=next(_fresh),
-                numel=grown,
-                itemsize=8,
-                shape=(grown,),
-                strides=(1,),
-                dtype="long int",
-            )
+            ref = _like(old.ref, shape)
+            where = _like(ref, (shape[axis] - old.ref.shape[axis],), "long int", 8)
             buffer = _add_input(segment, ref, "mutated", mode)
             position = _add_input(segment, where, "integer", mode)
             args = (buffer, axis, position, new)
@@ -300,13 +275,13 @@ def _int4(rebuilt: Rebuilt, mode: Any) -> Change:
     for segment in rebuilt.segments:
         inputs = {item.node: item for item in segment.inputs}
         for node in list(segment.graph.nodes):
-            found = _weight_of(node, inputs)
-            if found is None:
+            match = _weight_of(node, inputs)
+            if match is None:
                 continue
-            x, weight, bias, (n, k) = found
+            x, weight, bias, (n, k) = match
             ref = weight.ref
-            packed = _like(ref, "int", 4, (n // 8, k // 128, 32, 4))
-            scales = _like(ref, ref.dtype, 2, (k // GROUP, n, 2))
+            packed = _like(ref, (n // 8, k // 128, 32, 4), "int", 4)
+            scales = _like(ref, (k // GROUP, n, 2))
             weights = [_add_input(segment, r, "parameter", mode) for r in (packed, scales)]
             shape = [int(s) for s in node.meta["fake"].shape]
             flat = _insert(segment, node, mode, aten.reshape.default, (x, [-1, k]))
@@ -351,20 +326,18 @@ def _weight_of(
     return (x, item, bias, (n, k)) if fits else None
 
 
-def _like(ref: TensorRef, dtype: str, itemsize: int, shape: tuple[int, ...]) -> TensorRef:
-    numel = 1
-    for n in shape:
-        numel *= n
+def _like(ref: TensorRef, shape: tuple[int, ...], dtype: str = "", itemsize: int = 0) -> TensorRef:
+    """A contiguous tensor with memory of its own, otherwise like `ref`."""
     return replace(
         ref,
         tensor_id=next(_fresh),
         storage_id=next(_fresh),
         offset=0,
-        numel=numel,
-        itemsize=itemsize,
+        numel=math.prod(shape),
+        itemsize=itemsize or ref.itemsize,
         shape=shape,
         strides=calls.contiguous(shape),
-        dtype=dtype,
+        dtype=dtype or ref.dtype,
     )
 
 
@@ -383,7 +356,7 @@ def _insert(
     """A new call in front of `before`, which counts as a part of the same recorded op."""
     with segment.graph.inserting_before(before):
         node = segment.graph.call_function(target, args)
-    place(node, op_at(before.meta.get("stack_trace")) or 0, target._schema.name)
+    mark_op(node, op_at(before.meta.get("stack_trace")) or 0, target._schema.name)
     _run(node, mode, str(target))
     return node
 

@@ -16,7 +16,7 @@ from gaptrace.errors import GaptraceError, OptionError
 from gaptrace.runs.read import read_run
 
 if TYPE_CHECKING:
-    from gaptrace.cli.oracle_child import Question
+    from gaptrace.cli.inductor_child import Question
     from gaptrace.results.prediction import PredictionResult
     from gaptrace.trace import Trace
 
@@ -176,7 +176,7 @@ def _serves(answer: Answer, values: dict[str, Any]) -> bool:
 
 
 def _question(values: dict[str, Any], observed: Path, trace: Trace, torch: str) -> Question:
-    from gaptrace.cli.oracle_child import Question
+    from gaptrace.cli.inductor_child import Question
 
     return Question(
         execution_trace=observed,
@@ -189,7 +189,7 @@ def _question(values: dict[str, Any], observed: Path, trace: Trace, torch: str) 
 
 
 def _ask(question: Question, values: dict[str, Any]) -> Answer | None:
-    from gaptrace.cli.oracle_child import NoTorchError, ask
+    from gaptrace.cli.inductor_child import NoTorchError, ask
 
     click.echo("gaptrace: asking Inductor (takes 10 to 60 s)", err=True)
     try:

@@ -84,7 +84,7 @@ class Side:
             verdict=worst.verdict,
             reasons=tuple(dict.fromkeys(text for r in self.recordings for text in r.reasons)),
             saved=not self.analyses,
-            recording=self.recordings[place].path,
+            recording=self.recordings[place].path if self.analyses else "",
             step=step,
         )
 

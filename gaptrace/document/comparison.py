@@ -33,6 +33,7 @@ from gaptrace.document.comparison_words import (
     headline,
     pair_headline,
     profiling_remark,
+    verdict_words,
     waterfall,
 )
 from gaptrace.document.sections import COMPARISON, PAIR, Context, build, section
@@ -338,16 +339,10 @@ def _interval(row: MetricRow) -> Cell:
 
 
 def _verdict(row: MetricRow) -> Text:
-    """The verdict with its sign: where the figure went, ▲ or ▼, and in words how that helps."""
-    text = "equal" if row.verdict == WITHIN_NOISE and row.basis == EXACT else row.verdict
-    if row.verdict == TOO_FEW:
-        text = "too few steps"
-    sign = "= " if row.verdict == WITHIN_NOISE else ""
-    if row.verdict in (BETTER, WORSE):
-        sign = "▲ " if (row.change or 0) > 0 else "▼ "
+    """The verdict; a star where runs were not repeated."""
     mark = " *" if row.note == ONE_RUN else ""
     term = VERDICT_TERMS.get(row.verdict, "comparison")
-    return Text(f"{sign}{text}{mark}", "verdict", term=term, key=row.verdict)
+    return Text(f"{verdict_words(row)}{mark}", "verdict", term=term, key=row.verdict)
 
 
 def _remark(note: str, about: list[MetricRow]) -> str:

@@ -10,6 +10,7 @@ from gaptrace import units
 from gaptrace.quantity import NS, POINTS, SHARE, Quantity, change
 from gaptrace.results.comparison import (
     BETTER,
+    EXACT,
     HELD,
     RUNS,
     TOO_FEW,
@@ -82,6 +83,11 @@ def signed(value: Maybe, unit: str = NS) -> str:
 
 def headline(comparison: ComparisonResult) -> str:
     """The answer in one line of at most 25 words that begins with a status."""
+    line = _headline(comparison)
+    return f"Runs are not comparable (--force). {line}" if comparison.forced else line
+
+
+def _headline(comparison: ComparisonResult) -> str:
     ranked = by_verdict(comparison.pairs)
     square = comparison.two_by_two
     if square is not None and (best := _best(square)) is not None:
@@ -145,7 +151,9 @@ def _times(step: MetricRow) -> str:
 def _size(step: MetricRow, joint: str) -> str:
     """How much faster or slower, as a factor where that says more; empty where equal."""
     before, after = step.baseline.value, step.candidate.value
-    if not before or not after or before == after:
+    if before == after:
+        return f"{joint}the same"
+    if not before or not after:
         return ""
     speed = before / after
     factor = max(speed, 1 / speed)
@@ -182,6 +190,15 @@ def _main_causes(bridge: Bridge, sign: int) -> str:
     if 2 * sum(ns for ns, _ in named) <= total:
         return ""
     return " and ".join(title.removeprefix("idle: ") for _, title in named)
+
+
+def verdict_words(row: MetricRow) -> str:
+    """The verdict as it is shown: where the figure went, and in words how that helps."""
+    if row.verdict in (BETTER, WORSE):
+        return f"{'▲' if (row.change or 0) > 0 else '▼'} {row.verdict}"
+    if row.verdict == WITHIN_NOISE:
+        return "= equal" if row.basis == EXACT else f"= {WITHIN_NOISE}"
+    return "too few steps" if row.verdict == TOO_FEW else row.verdict
 
 
 def waterfall(bridge: Bridge) -> list[BridgePart]:

@@ -32,14 +32,14 @@ def findings(result: AnalysisResult, context: Context) -> Iterator[Block]:
 
 
 def _item(finding: Finding, others: tuple[Finding, ...], context: Context) -> FindingItem:
-    """One finding; the short form leaves what to do to `gaptrace explain`."""
+    """One finding; the short form tells of the first alone, and leaves the rest to `explain`."""
     brief = context.brief
     parts = tuple(_item(part, others, context) for part in others if part.part_of == finding.id)
     return FindingItem(
         finding.id,
         finding.title,
         gain(finding),
-        "" if brief and finding.part_of else finding.text,
+        "" if brief and finding is not others[0] else finding.text,
         finding.confidence,
         finding.places,
         "" if brief else finding.how_we_know,

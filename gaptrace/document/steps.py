@@ -57,6 +57,9 @@ def token_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
     bars = tuple(_bars(result))
     if not bars:
         return
+    if context.brief:
+        # One screen: the step unprofiled and why the GPU idles, or the GPU and the host.
+        bars = bars[:2]
     head, one = result.headline, each(result)
     notes: tuple[str, ...] = ()
     if not context.brief:

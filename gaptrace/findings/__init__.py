@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gaptrace.findings import (  # noqa: F401 - importing a module of rules registers them
-    between,
     compiling,
-    copies,
     gpu,
     graphs,
     host,
     kernels,
-    pointwise,
     recorder,
     trust,
     waits,
@@ -20,7 +17,8 @@ from gaptrace.findings import (  # noqa: F401 - importing a module of rules regi
 from gaptrace.findings.rule import REGISTRY, Claim
 from gaptrace.findings.wording import Fact, clause_text, common_text, quantity, title_text
 from gaptrace.knowledge.rules import page, template
-from gaptrace.measure.view import Amount, Needs, View
+from gaptrace.measure.amount import Amount
+from gaptrace.measure.view import Needs, View
 from gaptrace.quantity import NS, Quantity, ranged
 from gaptrace.results.analysis import Finding
 

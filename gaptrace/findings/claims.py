@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gaptrace.findings.wording import Fact
-    from gaptrace.measure.view import Amount, Values, View
+    from gaptrace.measure.amount import Amount
+    from gaptrace.measure.view import Values, View
     from gaptrace.trace import Ints
 
 

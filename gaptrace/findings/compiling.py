@@ -11,10 +11,11 @@ from gaptrace.findings.evidence import host_evidence
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.wording import quantity
 from gaptrace.knowledge import runtime_calls
+from gaptrace.measure.amount import Amount
 from gaptrace.measure.attribution import outermost_rows
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.links import names_where, rows_named
-from gaptrace.measure.view import NEVER, Amount, Bools, Needs, View
+from gaptrace.measure.view import NEVER, Bools, Needs, View
 from gaptrace.quantity import COUNT, NS, UNPROFILED
 from gaptrace.trace import Cat, Ints
 
@@ -41,7 +42,8 @@ def compile_work(view: View) -> Iterator[Claim]:
     nothing: it is about which steps to record.
     """
     steps = view.steps
-    complete = np.array([phase == "decode" for phase in steps.phase], np.bool_) & steps.has_ops
+    complete = np.array([phase == steps.kind.kind for phase in steps.phase], np.bool_)
+    complete &= steps.has_ops
     if complete[:-1].any():
         complete[-1] = False
     dirty = complete & steps.compiles

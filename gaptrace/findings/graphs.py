@@ -103,11 +103,11 @@ def _remainder(view: View, outside: Bools) -> Iterator[Claim]:
 
 
 class Replays(NamedTuple):
-    """Graph replays of usable steps in launch order: call row, step, place in the step, ops, id."""
+    """Graph replays of usable steps in launch order: call row, step, rank in the step, ops, id."""
 
     row: Ints
     step: Ints
-    place: Ints
+    rank: Ints
     ops: Ints
     id: Ints
 
@@ -125,8 +125,8 @@ def replays_of(view: View) -> Replays:
     step = steps.op_step[index][first]
     order = np.lexsort((view.trace.start[row], step))
     row, step, ops, ids = row[order], step[order], ops[order], ids[order]
-    place = np.arange(row.size) - np.searchsorted(step, step)
-    return Replays(row, step, place, ops, ids)
+    rank = np.arange(row.size) - np.searchsorted(step, step)
+    return Replays(row, step, rank, ops, ids)
 
 
 @rule("GT403", needs=Needs.CAUSES)
@@ -182,8 +182,8 @@ def replays_differ(view: View) -> Iterator[Claim]:
     ops = _ops_of(view, replays)
     per_step = np.bincount(replays.step, minlength=len(view.steps))[replays.step]
     evidence = []
-    for key in sorted(set(zip(per_step.tolist(), replays.place.tolist(), strict=True))):
-        group = np.flatnonzero((per_step == key[0]) & (replays.place == key[1])).tolist()
+    for key in sorted(set(zip(per_step.tolist(), replays.rank.tolist(), strict=True))):
+        group = np.flatnonzero((per_step == key[0]) & (replays.rank == key[1])).tolist()
         usual, times = Counter(tuple(sorted(ops[i].items())) for i in group).most_common(1)[0]
         if 2 * times <= len(group):
             continue

@@ -11,11 +11,11 @@ much of it is left without a profiler.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gaptrace import units
 from gaptrace.knowledge.rules import common_clauses, template
-from gaptrace.measure.view import Amount
+from gaptrace.measure.amount import Amount
 from gaptrace.quantity import COUNT, EXACT, NS, RANGE, TRACED, Bound, Quantity
 
 Fact = Quantity | Amount | str | bool | None
@@ -55,28 +55,24 @@ def _filled(text: str | Sequence[str], facts: Mapping[str, Fact], clauses: Claus
     return re.sub(r"[ \n]+", " ", filled).strip()
 
 
-def _of_amounts(facts: Mapping[str, Fact]) -> list[tuple[str, Fact]]:
-    """The facts that an amount stands for, besides itself."""
-    found: list[tuple[str, Fact]] = []
-    for name, fact in facts.items():
-        if not isinstance(fact, Amount):
+def _of_amounts(facts: Mapping[str, Fact]) -> Iterator[tuple[str, str | None]]:
+    """The words that amounts stand for, besides their numbers."""
+    for name, amount in facts.items():
+        if not isinstance(amount, Amount):
             continue
-        traced = fact.ns if fact.traced is None else fact.traced
-        own: dict[str, Fact] = {
+        traced = amount.ns if amount.traced is None else amount.traced
+        parts: dict[str, Fact] = {
             "unit": facts.get("unit"),
             "traced": Quantity(traced, NS),
-            "left": fact.quantity,
-            "some": Quantity(fact.steps, COUNT),
-            "of": Quantity(fact.of, COUNT),
-            "rare": not fact.typical,
-            "some_left": 0 < fact.ns < traced,
-            "none_left": fact.ns == 0 < traced,
+            "left": amount.quantity,
+            "some": Quantity(amount.steps, COUNT),
+            "of": Quantity(amount.of, COUNT),
+            "rare": not amount.typical,
+            "some_left": 0 < amount.ns < traced,
+            "none_left": amount.ns == 0 < traced,
         }
-        found += [
-            (f"{name}.{key}", _fill(f"{{{key}}}", own, common_clauses()))
-            for key in ("rare", "idle")
-        ]
-    return found
+        for key in ("rare", "idle"):
+            yield f"{name}.{key}", _fill(f"{{{key}}}", parts, common_clauses())
 
 
 def _fill(text: str | Sequence[str], facts: Mapping[str, Fact], clauses: Clauses) -> str | None:

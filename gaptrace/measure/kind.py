@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gaptrace.measure.labels import DECODE, PREFILL
-from gaptrace.measure.links import Links, names_where
+from gaptrace.measure.labels import CAPTURE, DECODE, PREFILL
+from gaptrace.measure.links import Links, names_where, rows_named
 from gaptrace.measure.marks import Marks
 from gaptrace.trace import Cat, Ints, Trace
 
@@ -38,6 +38,7 @@ _DECODE_KERNEL = re.compile(
     r"|attention_decode|mla.*decode|masked_multihead|\bmmha|single_?query",
     re.IGNORECASE,
 )
+_CAPTURE_CALL = re.compile(r"StreamBeginCapture")
 _ATTENTION = re.compile(r"aten::_?scaled_dot_product\w*attention\w*$")
 _FROM_HOST = re.compile(r"HtoD|(?:Pageable|Pinned|Host) -> Device|HostToDevice", re.IGNORECASE)
 _TO_HOST = re.compile(r"DtoH|Device -> (?:Pageable|Pinned|Host)|DeviceToHost", re.IGNORECASE)
@@ -49,8 +50,9 @@ _FEW_ROWS, _MANY_ROWS = 8, 256
 # Ids of one new token each are as large as the ids that come back; prompts are larger.
 _FED_RATIO = 4
 _SAMPLED = 7
-# A first step that is this much busier than the others, and runs other kernels, reads the prompt.
-_BUSIER, _SAME_KERNELS = 1.5, 0.7
+# A first step reads the prompt if it runs other kernels than the later ones, which run the same or
+# are so much less busy.
+_BUSIER, _SAME_KERNELS, _CLEARLY = 1.5, 0.7, 0.15
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,18 @@ def kind_of(
     if kind == DECODE and all(label is None for label in labels):
         for step in _prefills(trace, links, marks, windows, op_step, busy_ns):
             phase[step] = PREFILL
+    for step in _capturing(trace, windows):
+        phase[step] = CAPTURE
     return Kind(kind, why, tuple(phase))
+
+
+def _capturing(trace: Trace, windows: tuple[Ints, Ints]) -> list[int]:
+    """Steps in which a graph is captured: nothing that they launch is part of a step that runs."""
+    rows = rows_named(trace, _CAPTURE_CALL.search, Cat.RUNTIME)
+    at = np.sort(trace.start[rows])
+    return np.flatnonzero(
+        np.searchsorted(at, windows[1]) > np.searchsorted(at, windows[0])
+    ).tolist()
 
 
 def _decided(
@@ -165,9 +178,13 @@ def _share(
 def _shaped(
     trace: Trace, start: int, end: int, pattern: re.Pattern[str]
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Name and dimensions of ops of such names in a window, where shapes were recorded."""
+    """Name and dimensions of ops of such names in a window, where shapes were recorded.
+
+    Windows that were inferred begin with a launch call, so an op is where it ends.
+    """
     rows, shape = trace.op.rows, trace.op.shape
-    inside = (shape >= 0) & (trace.start[rows] >= start) & (trace.start[rows] < end)
+    ended = trace.start[rows] + trace.dur[rows]
+    inside = (shape >= 0) & (ended > start) & (ended <= end)
     for index in np.flatnonzero(inside).tolist():
         name = trace.name_of(int(rows[index]))
         if pattern.match(name):
@@ -284,9 +301,16 @@ def _prefills(
         if len(known) > 0.5 * count:
             usual = Counter(known).most_common(1)[0][0]
             return [step for step, tokens in enumerate(read) if tokens > usual]
-    usual_busy = float(np.median(busy_ns))
-    if busy_ns[0] <= _BUSIER * usual_busy:
-        return []
-    names = [Counter(trace.name[links.row[op_step == step]].tolist()) for step in (0, count // 2)]
-    shared = (names[0] & names[1]).total()
-    return [0] if 2 * shared < _SAME_KERNELS * (names[0].total() + names[1].total()) else []
+    if 0 in marks.odd:
+        return [0]
+    names = [
+        Counter(trace.name[links.row[op_step == step]].tolist()) for step in (0, 1, count // 2)
+    ]
+    first, second = _in_common(names[0], names[2]), _in_common(names[1], names[2])
+    busier = busy_ns[0] > _BUSIER * float(np.median(busy_ns))
+    unlike = first < _SAME_KERNELS
+    return [0] if unlike and (busier or second > first + _CLEARLY) else []
+
+
+def _in_common(left: Counter[int], right: Counter[int]) -> float:
+    return 2 * (left & right).total() / max(left.total() + right.total(), 1)

@@ -146,7 +146,7 @@ def _ops_around(trace: Trace, calls: Ints) -> tuple[Ints, Ints]:
     lanes = trace.lane[calls]
     for lane in np.unique(lanes):
         here = np.flatnonzero(lanes == lane)
-        own = ops[trace.lane[ops] == lane]
+        own = ops[(trace.lane[ops] == lane) & (trace.dur[ops] > 0)]
         if own.size == 0:
             continue
         start, end = trace.start[own], trace.start[own] + trace.dur[own]

@@ -67,8 +67,7 @@ def tokens_of_steps(
     if manifest is not None:
         return Tokens(_all(count, manifest), low, high, batch, MANIFEST)
     if bounded and accepted is not None:
-        tokens: npt.NDArray[np.float64] = np.full(count, 1 + accepted, np.float64)
-        tokens *= np.where(batch > 0, batch, 1)
+        tokens = np.array([max(int(n), 1) * (1 + accepted) for n in batch], np.float64)
         return Tokens(tokens, low, high, batch, ACCEPTED)
     if bounded:
         return Tokens(ones, low, high, batch, BOUNDS)
@@ -78,5 +77,6 @@ def tokens_of_steps(
 
 
 def _all(count: int, tokens: float) -> npt.NDArray[np.float64] | Ints:
-    whole = float(tokens).is_integer()
-    return np.full(count, int(tokens) if whole else tokens, np.int64 if whole else np.float64)
+    if float(tokens).is_integer():
+        return np.full(count, int(tokens), np.int64)
+    return np.full(count, tokens, np.float64)

@@ -18,7 +18,7 @@ are left at most the unprofiled idle less that between nodes (`View.host_limit`)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,21 +28,14 @@ import numpy.typing as npt
 
 from gaptrace import intervals as iv
 from gaptrace.knowledge.kernel_names import classify
+from gaptrace.measure.amount import Amount
 from gaptrace.measure.attribution import op_around, outermost_rows
 from gaptrace.measure.frames import gap_steps
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.links import names_where, rows_named
 from gaptrace.measure.marks import COMPILED_REGION
 from gaptrace.measure.stats import spread
-from gaptrace.quantity import (
-    ABOUT,
-    AT_MOST,
-    EXACT,
-    NS,
-    TRACED,
-    UNPROFILED,
-    Quantity,
-)
+from gaptrace.quantity import TRACED, Quantity
 from gaptrace.trace import Cat, Codes, Ints
 
 if TYPE_CHECKING:
@@ -78,29 +71,6 @@ class Needs(IntEnum):
     NOTHING = 0
     STEPS = 1
     CAUSES = 2
-
-
-@dataclass(frozen=True)
-class Amount:
-    """Nanoseconds per token over the usable steps, and in how many of them there were any.
-
-    typical: whether `ns` is the median of the steps; else it is the mean over all of them, as
-    fewer than half have any. traced: of idle time that could go, what it is as profiled; `ns` is
-    then what is left of it without a profiler.
-    """
-
-    ns: float
-    steps: int
-    of: int
-    typical: bool
-    traced: float | None = None
-
-    @property
-    def quantity(self) -> Quantity:
-        """The amount as a quantity; what could be won is an upper bound."""
-        if self.traced is None:
-            return Quantity(self.ns, NS, TRACED, EXACT if self.typical else ABOUT)
-        return Quantity(self.ns, NS, UNPROFILED if self.ns < self.traced else TRACED, AT_MOST)
 
 
 class Calls(NamedTuple):

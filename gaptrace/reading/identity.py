@@ -278,7 +278,8 @@ def _bounds(merged: Merged, ordered: Ints, ids: Ints) -> list[int]:
     before[by_id[1:][again]] = by_id[:-1][again]
     # A driver call inside the runtime call that makes it may carry the same id.
     start, end = merged.start[ordered], merged.start[ordered] + merged.dur[ordered]
-    nested = (before >= 0) & (start < end[np.maximum(before, 0)])
+    name, earlier = merged.name[ordered], np.maximum(before, 0)
+    nested = (before >= 0) & (start < end[earlier]) & (name != name[earlier])
     before[nested] = -1
     if (before >= 0).sum() < FEWEST_RESTARTED:
         return []
@@ -322,8 +323,10 @@ def _part_of_rows(
         return None
     for before, after in cuts:
         between = rows[gpu & (rows > before.max()) & (rows < after.min())]
-        edge = int(between.max()) + 1 if between.size else int(before.max()) + 1
-        part[rows >= edge] += 1
+        low = int(between.max()) if between.size else int(before.max())
+        # Behind the last GPU op time falls back most where the next recording begins.
+        falls = -np.diff(merged.start[low : int(after.min()) + 1])
+        part[rows > low + int(np.argmax(falls))] += 1
     return part
 
 

@@ -82,7 +82,7 @@ class Page:
 
     def link(self, term: str, label: str) -> Node:
         """A label as a link to what defines it; plain where the glossary lacks the term."""
-        if term not in glossary():
+        if not label or term not in glossary():
             return label
         self.terms.add(term)
         return element("a", label, href=f"#def-{term}", class_="def")
@@ -313,10 +313,7 @@ def _cell_words(cell: Cell, look: str, page: Page) -> Node:
     if cell.role != "name" or short == full:
         return words(cell, page)
     whole = element(
-        "details",
-        element("summary", short),
-        element("span", full, class_="whole"),
-        class_="full",
+        "details", element("summary", short), element("span", full, class_="whole"), class_="full"
     )
     return whole if not cell.target else element("span", words(cell, page))
 
@@ -415,11 +412,7 @@ def figure(picture: Picture, page: Page, css: str = "chart") -> Element:
     )
     if picture.labels:
         labels = element(
-            "svg",
-            picture.labels,
-            width=picture.gutter,
-            height=picture.height,
-            aria_hidden="true",
+            "svg", picture.labels, width=picture.gutter, height=picture.height, aria_hidden="true"
         )
         main = element("div", labels, element("div", main), class_=f"beside g{picture.gutter}")
     below = element("p", f"{'; '.join(picture.notes)}.", class_="soft") if picture.notes else None
@@ -506,15 +499,7 @@ def timeline(block: Timeline, page: Page) -> Element:
         element("div", class_="canvas", data_timeline=id_, data_brush=views.brush or None)
         if not page.static
         else None,
-        element(
-            "div",
-            figure(
-                draw_lanes(first),
-                page,
-                css="lanes",
-            ),
-            class_="static",
-        ),
+        element("div", figure(draw_lanes(first), page, css="lanes"), class_="static"),
         figure(multiples, page) if multiples is not None else None,
         _twin(block.table, page) if block.table is not None else None,
         id=id_,

@@ -7,8 +7,11 @@ import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaptrace import units
 from gaptrace.document.blocks import (
@@ -29,6 +32,7 @@ from gaptrace.document.blocks import (
     Timeline,
 )
 from gaptrace.quantity import Quantity
+from gaptrace.render.elements import clean
 from gaptrace.render.formats import Format, Style
 from gaptrace.render.tables import TextTable, basis_words, row_label, text_table
 from gaptrace.vocabulary import (
@@ -43,6 +47,7 @@ from gaptrace.vocabulary import (
     Word,
 )
 
+T = TypeVar("T")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _VERDICT_COLORS = {"ok": "green", "better": "green", "limited": "yellow"}
 LOOKS: Mapping[str, Mapping[str, Word]] = {
@@ -86,7 +91,20 @@ class Ink:
 def render(document: Document, style: Style) -> str:
     """The document as text; sections are apart by an empty line."""
     ink = Ink(style)
-    return "\n\n".join(_parts(document, ink, inner=False))
+    return "\n\n".join(_parts(_cleaned(document), ink, inner=False))
+
+
+def _cleaned(value: T) -> T:
+    """The same with every text in one line and without what a terminal would obey."""
+    found: Any = value
+    if isinstance(value, str):
+        found = " ".join(clean(value).split("\n"))
+    elif isinstance(value, tuple):
+        found = tuple(_cleaned(item) for item in value)
+    elif isinstance(value, Struct):
+        fields = (name for name in value.__struct_fields__ if name not in ("result", "data"))
+        found = replace(value, **{name: _cleaned(getattr(value, name)) for name in fields})
+    return found
 
 
 def _parts(document: Document, ink: Ink, *, inner: bool) -> Iterator[str]:

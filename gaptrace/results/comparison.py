@@ -35,8 +35,8 @@ class ComparedSide(Struct, frozen=True):
     None for a bare trace. runs: recordings (repeats). steps: complete decode steps in all of them.
     verdict, reasons: quality of the weakest recording. saved: read from a saved baseline. facts:
     what likeness is judged by (`gpu`, `model`, `dtype`, `batch`, ...), None where unknown.
-    recording: path of the one that the bridge stands on; step: row of its step table, -1 where the
-    bridge does not stand on one step.
+    recording: path of the one that the bridge stands on, empty where no trace is behind it; step:
+    row of its step table, -1 where the bridge does not stand on one step.
     """
 
     label: str

@@ -61,8 +61,8 @@ class Budget:
     first: the first view is always there; with more characters than this it is made coarser.
     """
 
-    characters: int = 225_000
-    first: int = 330_000
+    characters: int = 150_000
+    first: int = 220_000
     limits: Limits = field(default_factory=Limits)
 
     def shared(self, parts: int) -> Budget:

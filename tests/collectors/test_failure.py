@@ -29,8 +29,8 @@ def frame(name, line=3):
 )
 def test_what_is_nobodys_code_is_passed_over(name):
     mine = frame("/home/me/model.py")
-    assert failure.place_of([mine, frame(name)]) == "/home/me/model.py:3 in forward: x = cat(x)"
-    assert failure.place_of([frame(name)]) == ""
+    assert failure.where_of([mine, frame(name)]) == "/home/me/model.py:3 in forward: x = cat(x)"
+    assert failure.where_of([frame(name)]) == ""
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_is_nobodys_code_is_passed_over(name):
     ids=["environment called torch", "folder called torch", "installed below the library"],
 )
 def test_a_folder_called_torch_is_not_torch(name):
-    assert failure.place_of([frame(name)]) == f"{name}:3 in forward: x = cat(x)"
+    assert failure.where_of([frame(name)]) == f"{name}:3 in forward: x = cat(x)"
 
 
 def test_what_cannot_be_written_is_the_recorders_error(tmp_path):

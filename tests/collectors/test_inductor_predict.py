@@ -1,4 +1,4 @@
-"""The whole oracle: what the installed Inductor makes of recorded and hand-written steps."""
+"""The whole prediction: what the installed Inductor makes of recorded and hand-written steps."""
 
 from __future__ import annotations
 

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaptrace.analysis import analyze
-from gaptrace.compare.bridge import MEDIAN_STEP, OPEN_STEP, WHOLE, build_bridge
+from gaptrace.compare.bridge import MEDIAN_STEP, OPEN_STEP, WHOLE, build_bridge, split_by
 from gaptrace.compare.busy import busy_by_class, class_intervals
 from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, record
 from gaptrace.compare.side import Side
+from gaptrace.document.comparison_words import profiling_remark, waterfall
 from gaptrace.measure.kernels import OP_CLASSES
+from gaptrace.results.comparison import PROFILED, UNPROFILED
 from tests.builders import decode_trace, kernel, launch, load_events, trace_of
 from tests.compare.recordings import recording
 from tests.strategies import random_trace
@@ -36,16 +38,20 @@ def side(*recordings: Any, label: str = "side") -> Side:
 
 
 def assert_exact(bridge: Bridge) -> None:
-    total = sum(part.delta_ns for part in bridge.traced_parts)
-    assert bridge.baseline_ns + total == bridge.candidate_ns
-    assert sum(part.baseline_ns for part in bridge.traced_parts) == bridge.baseline_ns
-    assert sum(part.candidate_ns for part in bridge.traced_parts) == bridge.candidate_ns
+    before, after = bridge.ends
+    assert sum(part.baseline_ns for part in bridge.parts) == before
+    assert sum(part.candidate_ns for part in bridge.parts) == after
+    assert all(part.delta_ns == part.candidate_ns - part.baseline_ns for part in bridge.parts)
     assert all(isinstance(part.delta_ns, int) for part in bridge.parts)
-    if bridge.unprofiled_baseline_ns is not None:
-        every = sum(part.delta_ns for part in bridge.parts)
-        assert bridge.unprofiled_baseline_ns + every == bridge.unprofiled_candidate_ns
-        assert bridge.ends == (bridge.unprofiled_baseline_ns, bridge.unprofiled_candidate_ns)
-    assert sum(part.delta_ns for part in bridge.waterfall) == bridge.ends[1] - bridge.ends[0]
+    assert all(min(part.baseline_ns, part.candidate_ns) >= 0 for part in bridge.parts)
+    traced = (bridge.baseline_ns, bridge.candidate_ns)
+    unprofiled = (bridge.unprofiled_baseline_ns, bridge.unprofiled_candidate_ns)
+    assert bridge.ends == (unprofiled if bridge.source == UNPROFILED else traced)
+    at = before
+    for part in waterfall(bridge):
+        at += part.delta_ns
+        assert 0 <= at <= max(before, after)
+    assert at == after
 
 
 def test_the_parts_of_a_regular_loop_are_known_in_advance() -> None:
@@ -121,17 +127,65 @@ def test_every_step_and_the_whole_recording_are_the_sum_of_their_parts(
 
 @settings(max_examples=100, deadline=None)
 @given(
-    times=st.lists(st.integers(1, 10**12), min_size=4, max_size=4),
+    traced=st.lists(st.integers(1, 10**12), min_size=2, max_size=2),
+    busy=st.lists(st.integers(0, 10**12), min_size=2, max_size=2),
+    unprofiled=st.lists(st.integers(1, 10**12), min_size=2, max_size=2),
 )
-def test_profiling_carries_the_sum_to_the_unprofiled_difference(times: list[int]) -> None:
-    left = recording([times[0]] * 5, unprofiled_ns=times[1])
-    right = recording([times[2]] * 5, unprofiled_ns=times[3])
+def test_unprofiled_steps_are_bridged_by_busy_time_and_the_rest(
+    traced: list[int], busy: list[int], unprofiled: list[int]
+) -> None:
+    busy = [min(pair) for pair in zip(busy, traced, strict=True)]
+    left, right = (
+        recording([period] * 5, busy=work, unprofiled_ns=step)
+        for period, work, step in zip(traced, busy, unprofiled, strict=True)
+    )
     bridge = build_bridge(side(left), side(right), unprofiled=True)[0]
     assert_exact(bridge)
-    assert bridge.ends == (times[1], times[3])
-    profiling = [part for part in bridge.parts if part.kind == "profiling"]
-    added = (times[0] - times[1], times[2] - times[3])
-    assert [(part.baseline_ns, part.candidate_ns) for part in profiling] in ([added], [])
+    assert {part.kind for part in bridge.parts} <= {"busy", "idle"}
+    fits = all(work <= step for work, step in zip(busy, unprofiled, strict=True))
+    assert bridge.source == (UNPROFILED if fits else PROFILED)
+    assert bridge.ends == tuple(unprofiled if fits else traced)
+    found = [p for p in bridge.parts if p.kind == "busy"]
+    assert sum(p.baseline_ns for p in found) == busy[0]
+    assert not any(p.estimated for p in found)
+    if fits and traced != unprofiled:
+        assert all(p.estimated for p in bridge.parts if p.kind == "idle")
+
+
+def test_unprofiled_idle_is_split_by_the_shares_of_traced_causes() -> None:
+    left = recording([100] * 5, busy=20, unprofiled_ns=40)
+    left.steps["idle_dispatch_ns"][:] = 60
+    left.steps["idle_sync_ns"][:] = 20
+    right = recording([100] * 5, busy=20, unprofiled_ns=24)
+    bridge = build_bridge(side(left), side(right), unprofiled=True)[0]
+    assert_exact(bridge)
+    parts = {part.key: (part.baseline_ns, part.candidate_ns) for part in bridge.parts}
+    assert parts == {"sync": (5, 0), "dispatch": (15, 4), "gemm": (20, 20)}
+    # Profiling is a remark and no part.
+    assert profiling_remark(bridge) == (
+        "profiling changed these steps by +60.0 ns (baseline) and +76.0 ns (candidate)"
+    )
+
+
+def test_idle_of_which_the_trace_has_none_has_no_known_cause() -> None:
+    left, right = (recording([20] * 5, busy=20, unprofiled_ns=step) for step in (30, 20))
+    bridge = build_bridge(side(left), side(right), unprofiled=True)[0]
+    assert_exact(bridge)
+    idle = [(p.key, p.baseline_ns) for p in bridge.parts if p.kind == "idle"]
+    assert idle == [("unattributed", 10)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    total=st.integers(0, 10**15),
+    weights=st.lists(st.integers(0, 10**12), min_size=1, max_size=12).filter(any),
+)
+def test_whole_parts_sum_to_the_total(total: int, weights: list[int]) -> None:
+    parts = split_by(total, weights)
+    assert sum(parts) == total
+    whole = sum(weights)
+    for part, weight in zip(parts, weights, strict=True):
+        assert abs(part * whole - total * weight) < whole
 
 
 def test_one_side_without_unprofiled_times_ends_at_the_traced_periods() -> None:
@@ -139,7 +193,7 @@ def test_one_side_without_unprofiled_times_ends_at_the_traced_periods() -> None:
     bridge = build_bridge(side(left), side(right), unprofiled=False)[0]
     assert_exact(bridge)
     assert bridge.ends == (100, 60)
-    assert all(part.kind != "profiling" for part in bridge.parts)
+    assert bridge.source == PROFILED
 
 
 def test_the_bridge_stands_on_the_median_step_of_the_median_run() -> None:
@@ -162,7 +216,7 @@ def test_withheld_causes_become_one_idle_part() -> None:
     left = recording([100] * 5, busy=30, withheld=frozenset({"causes"}))
     bridge = build_bridge(side(left), side(recording([80] * 5, busy=30)), unprofiled=False)[0]
     assert_exact(bridge)
-    assert [(p.kind, p.key, p.delta_ns) for p in bridge.traced_parts] == [
+    assert [(p.kind, p.key, p.delta_ns) for p in bridge.parts] == [
         ("idle", "withheld", -20),
         ("busy", "gemm", 0),
     ]

@@ -15,6 +15,8 @@ from gaptrace.cli.gating import annotation, settings, tell_github
 from gaptrace.cli.metrics import metrics
 from gaptrace.cli.save import save
 from gaptrace.errors import GaptraceError, OptionError
+from gaptrace.results.codec import from_data, to_data
+from gaptrace.results.comparison import COMPARISON, ComparisonResult
 from tests.compare.runs import write_run
 
 if TYPE_CHECKING:
@@ -50,20 +52,20 @@ def test_the_report_of_two_traces() -> None:
     result = run(compare, EAGER, COMPILED)
     assert result.return_value == 0
     text = result.stdout
-    first, second = text.splitlines()[:2]
-    assert first == "small_decoder_eager → small_decoder_compiled"
-    assert second.startswith("4\u2009737 µs → 2\u2009090 µs per step")
+    assert text.startswith("Better: 4.74 ms → 2.09 ms per step, 2.27x faster, beyond step noise")
     for words in (
-        "Compiling removed 50 % of the kernels (125 → 62), and GPU busy time",
-        "as profiled ",
+        "step time, ms (as profiled)",
         "in all, exactly",
-        "beyond step noise; run-to-run not measured",
-        "kernels by name:",
+        "* beyond step noise; run-to-run not measured",
         "next: gaptrace analyze",
     ):
         assert words in text
-    assert re.search(r"^kernels +125 +62 +−50 % +exact +▼ better$", text, re.MULTILINE)
-    assert max(len(line) for line in text.splitlines()) <= 82
+    assert re.search(r"^kernels per token +125 +62 +−50 +▼ better$", text, re.MULTILINE)
+    told = [line for line in text.splitlines() if not line.startswith("next:")]
+    assert max(len(line) for line in told) <= 80
+    full = run(compare, EAGER, COMPILED, "--full").stdout
+    assert "Compiling removed 50 % of the kernels (125 → 62), and GPU busy time" in full
+    assert "By name: 13 removed, 14 added" in full
     assert "\x1b[" not in text
 
 
@@ -92,8 +94,10 @@ def test_a_run_alone_is_the_2x2_of_its_modes(runs: tuple[Path, Path]) -> None:
     )
     assert found["sentence"] == square["sentence"]
     text = run(compare, runs[0]).stdout
-    assert "2x2, unprofiled" in text
-    assert text.splitlines()[0].startswith("Compiling removed 25 % of the kernels")
+    assert text.startswith("Better: graph is the fastest of four modes, 21.0 µs per step, 2.86x")
+    assert re.search(r"compiled, captured +measured", text)
+    full = " ".join(run(compare, runs[0], "--full").stdout.split())
+    assert "Compiling removed 25 % of the kernels (4 → 3), yet" in full
 
 
 def test_repeats_tell_runs_from_steps(runs: tuple[Path, Path]) -> None:
@@ -111,8 +115,10 @@ def test_repeats_tell_runs_from_steps(runs: tuple[Path, Path]) -> None:
     assert pair["baseline"]["runs"] == 3
     bridge = pair["bridge"]
     total = sum(part["delta_ns"] for part in bridge["parts"])
+    assert bridge["source"] == "unprofiled"
     assert bridge["unprofiled_baseline_ns"] + total == bridge["unprofiled_candidate_ns"]
-    assert [part["kind"] for part in bridge["parts"]][-1] == "profiling"
+    assert {part["kind"] for part in bridge["parts"] if part["estimated"]} == {"idle"}
+    assert {part["kind"] for part in bridge["parts"] if not part["estimated"]} == {"busy"}
 
 
 def test_two_runs_meet_mode_by_mode(runs: tuple[Path, Path]) -> None:
@@ -130,24 +136,13 @@ def test_two_runs_meet_mode_by_mode(runs: tuple[Path, Path]) -> None:
     }
 
 
-def test_the_json_names_are_the_documented_ones(runs: tuple[Path, Path]) -> None:
-    from gaptrace.compare import summary
-
+def test_the_json_is_the_result_and_nothing_else(runs: tuple[Path, Path]) -> None:
     found = data(runs[0], "--fail-on", "kernels:1")
-    assert found["schema"] == "gaptrace.comparison/1"
-    documented = summary.__doc__ or ""
-
-    def names(value: Any) -> set[str]:
-        if isinstance(value, list):
-            return set().union(*(names(item) for item in value)) if value else set()
-        if not isinstance(value, dict):
-            return set()
-        own = set(value) if "gemm" not in value else set()
-        return own.union(*(names(item) for item in value.values()))
-
-    facts = set(found["pairs"][0]["baseline"]["facts"])
-    undocumented = {n for n in names(found) - facts if f'"{n}"' not in documented}
-    assert undocumented == set()
+    assert found["schema"] == COMPARISON
+    result = from_data(found, ComparisonResult, "stdout")
+    assert to_data(result) == found
+    assert all(pair.sentence and pair.kernel_sentence for pair in result.pairs)
+    assert all(gate.text for gate in result.gates)
 
 
 def test_gates_name_themselves_and_exit_with_1(runs: tuple[Path, Path]) -> None:
@@ -156,7 +151,10 @@ def test_gates_name_themselves_and_exit_with_1(runs: tuple[Path, Path]) -> None:
     assert result.return_value == 1
     assert "gaptrace: gate idle:5% tripped" in result.stderr
     assert "idle rose by 12.0 µs" in result.stderr
-    assert "held: kernels:600" in result.stdout
+    assert "1 gate held" in result.stdout
+    assert "✕ tripped" in result.stdout
+    full = run(compare, *slow, "--fail-on", "kernels:600", "--full").stdout
+    assert re.search(r"✓ held +kernels:600 +base/eager → slow/eager", full)
     assert run(compare, *slow, "--fail-on", "idle:50%").return_value == 0
     assert run(compare, *slow, "--fail-on", "kernels:3").return_value == 1
     graph = [runs[0] / "graph", runs[1] / "graph"]
@@ -205,7 +203,8 @@ def test_unlike_runs_are_refused_and_forced_under_a_banner(
     with pytest.raises(GaptraceError, match="GPU: NVIDIA H200 against NVIDIA A100"):
         run(compare, runs[0] / "eager", other)
     text = run(compare, runs[0] / "eager", other, "--force").stdout
-    assert text.startswith("!! UNLIKE RUNS")
+    assert text.startswith("Runs are not comparable (--force).")
+    assert "GPU: NVIDIA H200 against NVIDIA A100" in " ".join(text.split())
 
 
 def test_failed_modes_are_said(tmp_path: Path) -> None:

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gaptrace.compare.gates import (
-    HELD,
-    NOT_JUDGED,
-    TRIPPED,
     gates_from,
-    judge,
     judge_run,
     parse_gate,
 )
 from gaptrace.compare.metrics import GATES
 from gaptrace.compare.side import Side
+from gaptrace.document.comparison_words import gate_text, verdict_words
 from gaptrace.errors import OptionError
-from gaptrace.runs.compared import compare
+from gaptrace.results.comparison import HELD, NOT_JUDGED, TRIPPED
+from gaptrace.runs.compared import compare, compared
 from tests.compare.recordings import recording
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ NOISY = recording([700, 2500, 1100, 900, 1600, 1900], busy=400, kernels=100)
 
 def on_pair(gate: str, base: Recording, cand: Recording) -> GateResult:
     sides = [Side(name, "made/up.json", (one,)) for name, one in (("a", base), ("b", cand))]
-    (result,) = judge(compare(sides), [parse_gate(gate)]).gates
+    (result,) = compared([(sides[0], sides[1])], gates=[parse_gate(gate)]).gates
     return result
 
 
@@ -96,7 +94,7 @@ def test_a_relative_gate_trips_where_the_change_is_worse_and_beyond_noise() -> N
     result = on_pair("kernels:5%", BASE, WORSE)
     assert result.status == TRIPPED
     assert result.text == (
-        "kernels rose by 10 (10.0 %), 100 → 110: the limit is 5.00 % worse, 5.00 % over"
+        "kernels rose by 10 (10 %), 100 → 110: the limit is 5.0 % worse, 5.0 % over"
     )
     assert result.pair == "a → b"
     assert on_pair("kernels:15%", BASE, WORSE).status == HELD
@@ -164,12 +162,12 @@ def test_peak_memory_is_one_figure_per_run() -> None:
 def test_a_thousandth_of_the_peak_memory_says_nothing(bytes_after: int, words: str) -> None:
     base, cand = (recording([1000] * 6, peak_memory=size) for size in (10**9, bytes_after))
     sides = [Side(name, "made/up.json", (one,)) for name, one in (("a", base), ("b", cand))]
-    found = compare(sides)
+    found = compared([(sides[0], sides[1])], gates=[parse_gate("peak_memory:0%")])
     row = found.pairs[0].metric("peak_memory")
-    assert (row.words, row.basis) == (words, "exact")
+    assert (verdict_words(row).split()[1], row.basis) == (words, "exact")
     assert row.change == bytes_after - 10**9
     assert ("0.1 % counts as equal" in row.note) == (words == "equal")
-    (gate,) = judge(found, [parse_gate("peak_memory:0%")]).gates
+    (gate,) = found.gates
     assert gate.status == (HELD if words == "equal" else TRIPPED)
 
 
@@ -187,7 +185,7 @@ def test_on_one_run_every_limit_is_a_bound() -> None:
     gates = [parse_gate(text) for text in texts]
     results = judge_run([BASE], gates, "run")
     assert [result.status for result in results] == [TRIPPED, HELD, TRIPPED, HELD]
-    assert results[0].text == "idle_share is 60 %: 20.1 points over the limit of 40 %"
+    assert gate_text(results[0]) == "idle_share is 60 %: 20.1 points over the limit of 40 %"
     with pytest.raises(OptionError, match="nothing to be relative to"):
         judge_run([BASE], [parse_gate("idle:5%")], "run")
 

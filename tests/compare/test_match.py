@@ -143,9 +143,9 @@ def test_repeats_of_a_side_are_taken_together() -> None:
 def test_class_totals_hold_every_kernel_once() -> None:
     left = side(used("some_gemm", "aten::mm", 2, 50), used(ADD, "aten::add", 8, 10))
     found = match_kernels([left], [side(used(SILU, "", 2, 9))])
-    assert list(found.by_class) == list(OP_CLASSES)
-    assert found.by_class["gemm"] == (50, 0)
-    assert found.by_class["pointwise"] == (40, 9)
+    assert list(found.by_class_ns) == list(OP_CLASSES)
+    assert found.by_class_ns["gemm"] == (50, 0)
+    assert found.by_class_ns["pointwise"] == (40, 9)
 
 
 @pytest.mark.parametrize(

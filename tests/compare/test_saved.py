@@ -13,6 +13,7 @@ from gaptrace.compare.recording import LONGEST_NAME, Recording, UsedKernel, reco
 from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
 from gaptrace.reading.loading import load
+from gaptrace.results.codec import to_data
 from gaptrace.runs.compared import compare
 from gaptrace.runs.saved import MOST_STEPS, is_saved, load_saved, saved_text
 from tests.builders import kernel, launch, mark, trace_of
@@ -47,7 +48,7 @@ def test_comparing_with_a_saved_baseline_gives_the_same_numbers(
     live = compare([side(samples["eager"]), side(samples["graph"])])
     (read,) = reread(tmp_path / "b.gaptrace.json", samples["eager"])
     saved = compare([side(read), side(samples["graph"])])
-    one, two = live.summary, saved.summary
+    one, two = to_data(live), to_data(saved)
     assert one == two
     assert one["pairs"][0]["bridge"]["parts"]
 

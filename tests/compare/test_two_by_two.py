@@ -27,8 +27,8 @@ def square(compared: ComparisonResult) -> TwoByTwo:
 
 
 def test_bare_traces_find_their_corners_by_what_they_hold(square: TwoByTwo) -> None:
-    modes = [[corner.mode for corner in row] for row in square.corners]
-    assert modes == [["eager", "graph"], ["compiled", "compiled-graph"]]
+    modes = ["eager", "graph", "compiled", "compiled-graph"]
+    assert [corner.mode for corner in square.corners.values()] == list(square.corners) == modes
     assert square.source == "as profiled"
 
 

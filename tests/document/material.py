@@ -123,7 +123,9 @@ def said(found: Document) -> str:
     """All words of a document on one line, quantities printed."""
     lines = []
     for block in blocks_of(found):
-        for parts in (getattr(block, "parts", ()), *[f.parts for f in getattr(block, "facts", ())]):
-            lines.append(plain(parts))
+        facts = getattr(block, "facts", ())
+        lines += [
+            plain(parts) for parts in (getattr(block, "parts", ()), *[f.parts for f in facts])
+        ]
         lines.extend(strings(block))
     return " ".join(" ".join(lines).split())

@@ -201,12 +201,12 @@ def test_the_table_beside_the_bars_has_their_numbers() -> None:
 def test_a_row_of_the_step_states_its_unit_and_basis() -> None:
     result = unprofiled(sample("eager"), 2_000_000, 1_000_000, 900_000)
     found = table(result, "step")
-    rows = {(row.key, row.basis): row for row in found.rows}
+    rows: dict[tuple[str, str], Any] = {(row.key, row.basis): row for row in found.rows}
     assert rows["period_ns", UNPROFILED].cells[1].value == 2_000_000
     assert rows["period_ns", TRACED].cells[1].value == sample().steps.median.period_ns
     assert text(rows["host_dispatch_ns", UNPROFILED].cells[1]) == "≤ 900 µs"
     assert len(found.columns) == 4
-    for row in found.rows:
+    for row in rows.values():
         for cell in row.cells[1:]:
             assert cell is None or (cell.unit, cell.basis) == (row.unit, row.basis)
 
@@ -436,12 +436,19 @@ def test_the_next_commands_can_be_pasted() -> None:
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled", "graph"])
-def test_the_short_form_fits_one_screen(mode: str) -> None:
-    short = replace(sample(mode), source=replace(sample(mode).source, path="trace.json"))
-    text_ = formats.get("terminal").render(document(short, BRIEF), Style())
-    lines = text_.splitlines()
+@pytest.mark.parametrize("timed", [False, True])
+def test_the_short_form_fits_one_screen(mode: str, timed: bool) -> None:
+    found = sample(mode)
+    found = replace(found, source=replace(found.source, path="trace.json"))
+    if timed:
+        found = unprofiled(found, 2_000_000, 1_000_000, 900_000)
+    lines = formats.get("terminal").render(document(found, BRIEF), Style()).splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
+    # The first finding is told, the others are named.
+    (told,) = section(found, "findings", BRIEF)
+    assert isinstance(told, Findings)
+    assert [bool(item.text) for item in told.items] == [True, *[False] * (len(told.items) - 1)]
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled", "graph"])

@@ -11,8 +11,8 @@ import pytest
 
 import gaptrace
 from gaptrace import units
+from gaptrace.analysis import analyze
 from gaptrace.errors import OptionError
-from gaptrace.measure.analyze import analyze
 from gaptrace.measure.ceilings import StepBytes, StepModel, ceilings
 from gaptrace.measure.options import Options
 from gaptrace.reading.loading import load

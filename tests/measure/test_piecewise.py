@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.analysis import analyze
 from gaptrace.measure.piecewise import NOTHING, seams
 from gaptrace.measure.result import Analysis
 from gaptrace.reading.loading import load

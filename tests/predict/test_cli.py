@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from gaptrace.cli import oracle_child
-from gaptrace.cli.oracle_child import NoTorchError, Question
+from gaptrace.cli import inductor_child
+from gaptrace.cli.inductor_child import NoTorchError, Question
 from gaptrace.cli.predict import predict
 from gaptrace.errors import GaptraceError
 from tests.predict import recorded
@@ -57,7 +57,7 @@ def test_batches() -> None:
 
 
 class Child:
-    """Stands in for the oracle: keeps the questions, gives the saved answer or refuses."""
+    """Stands in for the child: keeps the questions, gives the saved answer or refuses."""
 
     def __init__(self, model: str, error: GaptraceError | None = None) -> None:
         self.model, self.error, self.asked = model, error, list[Question]()
@@ -73,7 +73,7 @@ class Child:
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> Child:
     found = Child("gpt2_4")
-    monkeypatch.setattr(oracle_child, "ask", found)
+    monkeypatch.setattr(inductor_child, "ask", found)
     return found
 
 
@@ -160,14 +160,14 @@ def test_a_child_that_fails_says_what_it_said(tmp_path: Path) -> None:
     broken = tmp_path / "et.json"
     broken.write_text("{}")
     with pytest.raises(GaptraceError) as error:
-        oracle_child.ask(Question(broken, None), sys.executable)
+        inductor_child.ask(Question(broken, None), sys.executable)
     assert error.value.message
     assert error.value.hint
 
 
 def test_a_python_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(GaptraceError, match="cannot run"):
-        oracle_child.ask(Question(tmp_path / "et.json", None), str(tmp_path / "python"))
+        inductor_child.ask(Question(tmp_path / "et.json", None), str(tmp_path / "python"))
 
 
 def test_another_python_finds_the_package_and_nothing_beside_it(
@@ -178,7 +178,7 @@ def test_another_python_finds_the_package_and_nothing_beside_it(
     python.write_text('#!/bin/sh\nls "${PYTHONPATH%%:*}" >&2\nexit 1\n')
     python.chmod(0o755)
     with pytest.raises(GaptraceError) as error:
-        oracle_child.ask(Question(tmp_path / "et.json", None), str(python))
+        inductor_child.ask(Question(tmp_path / "et.json", None), str(python))
     assert error.value.message == "Inductor could not be asked: gaptrace_inductor"
 
 

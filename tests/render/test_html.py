@@ -14,10 +14,12 @@ from itertools import pairwise
 import pytest
 
 from gaptrace import units
+from gaptrace.analysis import Analysis, analyze
 from gaptrace.document.blocks import (
     BLOCKS,
     Bars,
     Chart,
+    Detail,
     Document,
     Sentence,
     Table,
@@ -29,9 +31,11 @@ from gaptrace.document.blocks import (
 from gaptrace.quantity import NS, Quantity
 from gaptrace.render import html as page_of
 from gaptrace.render.elements import Element, clean
+from gaptrace.render.files import Report, file_text
 from gaptrace.render.formats import Style
 from gaptrace.render.html_blocks import Page, draw
 from gaptrace.render.tables import basis_words, text_table
+from tests.builders import decode_events, op, trace_of
 from tests.render import material
 from tests.render.material import by_hand, doc, drawn, hostile, personal, sample
 
@@ -309,3 +313,49 @@ def test_a_large_sentence_keeps_a_number_and_its_unit_together() -> None:
 def test_a_withheld_number_is_its_reason() -> None:
     text = render(by_hand(Sentence((Quantity(None, NS, reason="the clock went back"),))))
     assert '<span class="withheld">the clock went back</span>' in text
+
+
+# ---------------------------------------------------------------- what a page tells of its maker
+
+
+def written(analysis: Analysis, *, redact: bool) -> str:
+    report = Report(analysis.result, analysis.analyses)
+    return file_text("x.html", [report], Detail.FULL, redact=redact)
+
+
+def test_open_pages_say_what_they_hold_and_cut_what_is_absurdly_long() -> None:
+    text = Parsed(written(personal(), redact=False)).text
+    for fact in (
+        "janes-machine",
+        "/home/jane/secret/script.py",
+        "CUDA_VISIBLE_DEVICES=0",
+        "abc123",
+        "hunter2",
+    ):
+        assert fact in text
+    assert "x" * 3_000 not in text
+
+
+def test_redaction_leaves_nothing_personal() -> None:
+    text = written(personal(), redact=True)
+    for secret in ("jane", "hunter2", "secret", "abc123", "CUDA_VISIBLE_DEVICES", "/home"):
+        assert secret not in text
+    # The pictures are there all the same.
+    assert 'data-timeline="' in text
+
+
+def test_redaction_reaches_the_names_that_pictures_take_from_the_trace() -> None:
+    frame = "/home/jane/secret/model.py(12): forward"
+    events = decode_events(steps=4)
+    analysis = analyze(trace_of(*events, op(frame, at=11_000, dur=500)))
+    assert "/home/jane/secret" in written(analysis, redact=False)
+    text = written(analysis, redact=True)
+    assert "model.py(12): forward" in text
+    assert "/home/jane" not in text
+
+
+def test_broken_states_say_what_to_do() -> None:
+    nothing = Parsed(render(doc(material.without_gpu()))).text
+    assert "ProfilerActivity.CUDA" in nothing
+    assert "NaN" not in nothing
+    assert units.MISSING not in nothing

@@ -32,8 +32,11 @@ def draw_chart(block: Chart) -> list[Picture]:
     """
     if block.kind == "steps":
         return _strips(block)
-    draw = {"axis": _axis, "grid": _grid, "panels": draw_curves}[block.kind]
-    found = [draw(panel, block.look) for panel in block.panels]
+    if block.kind == "panels":
+        found = [draw_curves(panel, block.look, block.panels) for panel in block.panels]
+    else:
+        draw = _axis if block.kind == "axis" else _grid
+        found = [draw(panel) for panel in block.panels]
     return [picture for picture in found if picture is not None]
 
 
@@ -44,9 +47,8 @@ AXIS = 58
 LABEL_ROWS = (12, 26)
 
 
-def _axis(panel: Panel, look: str) -> Picture | None:
+def _axis(panel: Panel) -> Picture | None:
     """Marks on one logarithmic axis: ceilings as lines, what was measured as a dot."""
-    del look  # ceilings have no look of their own
     known = [item for item in known_points(panel) if item[2] > 0]
     if not known:
         return None
@@ -118,7 +120,7 @@ def _beside(text: str, x: float, y: int, style: str, *, right: bool, gap: float 
 CELL, CELL_HEAD, CELL_LEFT = 92, 24, 12.0
 
 
-def _grid(panel: Panel, look: str) -> Picture | None:
+def _grid(panel: Panel) -> Picture | None:
     """{eager, compiled} x {launched, captured}: measured solid, predicted hatched, on one scale."""
     cells: dict[str, list[Point]] = {}
     for series in panel.series:
@@ -148,7 +150,6 @@ def _grid(panel: Panel, look: str) -> Picture | None:
         points = cells.get(mode, [])
         shapes += _cell(points, name, shown, whole, left, width - 4, y)
         words.append(f"{name}: {said(points[0].y, shown) if points else 'not recorded'}")
-    del look
     return Picture(tuple(shapes), CELL_HEAD + 2 * CELL, "; ".join(words))
 
 

@@ -11,6 +11,7 @@ from gaptrace.document.blocks import Panel, Series
 from gaptrace.quantity import Quantity
 from gaptrace.render.drawing.looks import css
 from gaptrace.render.drawing.picture import (
+    CHARACTER,
     Entry,
     Picture,
     known_points,
@@ -22,8 +23,9 @@ from gaptrace.render.elements import Element, element, percent
 from gaptrace.vocabulary import MODES
 
 HEIGHT, TOP, BOTTOM = 190, 38, 24
-# Room at both ends of the horizontal axis, in percent; values are written at the left one.
-RIGHT, LEFT = 4.0, 16.0
+# Room at the right end of the horizontal axis, in percent; at the left one values are written,
+# with room for them in a panel as narrow as this.
+RIGHT, NARROWEST = 4.0, 360
 # Axes longer than this many decades have ticks at powers of ten alone.
 FEW_DECADES = 1.7
 MARKERS = {
@@ -43,15 +45,22 @@ TICKS = {
 }
 
 
-def draw_curves(panel: Panel, look: str = "mode") -> Picture | None:
-    """Series on one pair of axes; what is a limit is dashed or dotted and has no markers."""
-    known = known_points(panel)
-    if not known:
+def draw_curves(panel: Panel, look: str, beside: Sequence[Panel] = ()) -> Picture | None:
+    """Series on one pair of axes; what is a limit is dashed or dotted and has no markers.
+
+    beside: panels of the same chart; those of the same unit stand on the same axes.
+    """
+    if not known_points(panel):
         return None
+    alike = (panel.unit, panel.y_scale, panel.x_label)
+    others = [p for p in beside if (p.unit, p.y_scale, p.x_label) == alike] or [panel]
+    known = [item for other in others for item in known_points(other)]
     values = [v for _, point, value in known for v in (value, *range_ends(point.y))]
     logarithmic = panel.y_scale == "log" and min(values) > 0
     low, high = _span(values, panel.unit, logarithmic=logarithmic)
-    xs = [float(x) for x, _ in panel.x_ticks] or sorted({float(p.x) for _, p, _ in known})
+    places = {float(x): text for other in others for x, text in other.x_ticks}
+    places = places or {float(p.x): units.count(p.x) for _, p, _ in known}
+    xs = sorted(places)
     own = math.log10 if panel.x_scale == "log" and min(xs) > 0 else float
     left, right = own(min(xs)), own(max(xs))
     floor = HEIGHT - BOTTOM
@@ -59,7 +68,7 @@ def draw_curves(panel: Panel, look: str = "mode") -> Picture | None:
 
     def across(value: float) -> float:
         part = (own(value) - left) / (right - left) if right > left else 0.5
-        return LEFT + (100 - LEFT - RIGHT) * part
+        return room + (100 - room - RIGHT) * part
 
     def up(value: float) -> float:
         scaled = math.log10(value) if logarithmic else value
@@ -68,12 +77,15 @@ def draw_curves(panel: Panel, look: str = "mode") -> Picture | None:
     def show(value: float) -> str:
         return units.text(Quantity(value, panel.unit), shown)
 
+    ticks = _ticks(low, high, logarithmic=logarithmic)
+    room = 100 * CHARACTER * max((len(show(tick)) for tick in ticks), default=0) / NARROWEST
     shapes = [element("text", panel.title, x=0, y=13, class_="strong")]
-    for tick in _ticks(low, high, logarithmic=logarithmic):
+    for tick in ticks:
         y = up(tick)
         shapes.append(element("line", x1=0, x2="100%", y1=y, y2=y, class_="grid"))
         shapes.append(element("text", show(tick), x=0, y=y - 3, class_="soft halo"))
-    for x, text in panel.x_ticks or [(x, units.count(x)) for x in xs]:
+    for x in xs:
+        text = places[x]
         shapes.append(element("text", text, x=percent(across(x)), y=HEIGHT - 8, class_="soft mid"))
     shapes.append(element("text", panel.x_label, x="100%", y=13, class_="soft end"))
     # What was measured is drawn last, on top of its limits.

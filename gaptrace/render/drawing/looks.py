@@ -94,10 +94,7 @@ _TILES: dict[str, tuple[int, float, tuple[tuple[str, dict[str, Any]], ...]]] = {
     "checker": (
         8,
         TINT,
-        (
-            ("rect", {"width": 4, "height": 4}),
-            ("rect", {"x": 4, "y": 4, "width": 4, "height": 4}),
-        ),
+        (("rect", {"width": 4, "height": 4}), ("rect", {"x": 4, "y": 4, "width": 4, "height": 4})),
     ),
     "hatched-outline": (6, 0, (("path", {"d": _DIAGONAL, "stroke_width": 1}),)),
 }
