@@ -11,7 +11,7 @@ from gaptrace import units
 from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Bar, Bars, Segment
 from gaptrace.measure.ceilings import StepModel
-from gaptrace.quantity import NS, PREDICTED, Quantity
+from gaptrace.quantity import NS, PREDICTED, TRACED, Quantity
 from gaptrace.render.elements import element
 from gaptrace.render.html_blocks import Page, draw
 from gaptrace_dashboards.components import absent, component, markup
@@ -140,20 +140,22 @@ def answer(
     )
     now, changed = model(step, Change()), model(step, change)
     said = change.words(step) + changed.sentence(analysis.result.headline.tokens_per_s)
-    return markup(draw(bars(now, changed), Page())), said, str(change.captured).lower()
+    return markup(draw(bars(analysis, now, changed), Page())), said, str(change.captured).lower()
 
 
-def bars(now: Modelled, changed: Modelled) -> Bars:
+def bars(analysis: Analysis, now: Modelled, changed: Modelled) -> Bars:
     """Host and GPU time of the step, and the step itself, now and under the change."""
-    drawn = []
-    for label, key in (("host", "dispatch"), ("GPU", "busy"), ("step", "idle")):
-        name = f"{key if key == 'busy' else label.lower()}_ns"
-        for when, side in (("now", now), ("changed", changed)):
-            amount = Quantity(getattr(side, name), NS, PREDICTED)
+    found, drawn = analysis.result, []
+    for label, key, field, basis in (
+        ("host", "dispatch", "host_ns", found.ceilings.host_dispatch_basis),
+        ("GPU", "busy", "busy_ns", TRACED),
+        ("step", "idle", "step_ns", found.headline.basis),
+    ):
+        for when, side, known in (("now", now, basis), ("changed", changed, PREDICTED)):
+            amount = Quantity(getattr(side, field), NS, known)
             part = (Segment(key, label, amount),)
             drawn.append(Bar(f"{label}, {when}", part, amount, hatched=side is changed))
-    notes = ("What is modelled for the change is hatched.",)
-    return Bars("what-if-bars", "", tuple(drawn), notes=notes)
+    return Bars("what-if-bars", "", tuple(drawn))
 
 
 def _why_no_capture(analysis: Analysis) -> str:
