@@ -20,6 +20,7 @@ ARITHMETIC = (ast.Mult, ast.Div, ast.FloorDiv, ast.Pow)
 # What is not a figure: seconds of the recorder in ns, empty cells of a row.
 ALLOWED = {("tables.py", "seconds"), ("steps.py", "step_numbers")}
 
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_no_figure_is_computed(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
