@@ -85,12 +85,12 @@ def predict(path: str, **values: Any) -> int:  # fmt: skip
 
 
 def _of_trace(path: str, values: dict[str, Any]) -> PredictionResult:
-    from gaptrace.measure.analyze import measure
+    from gaptrace.analysis import measured
     from gaptrace.predict import predict as predicted
 
     options, cached = options_from(values), not values["no_cache"]
-    analysis = measure(read_trace(path, use_cache=cached), options)
-    others = [measure(read_trace(other, use_cache=cached), options) for other in values["against"]]
+    analysis = measured(read_trace(path, use_cache=cached), options)
+    others = [measured(read_trace(other, use_cache=cached), options) for other in values["against"]]
     answer = _given(values)
     if answer is None and values["execution_trace"] and not values["shapes"]:
         question = _question(values, Path(values["execution_trace"]), analysis.trace, "")
