@@ -7,7 +7,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from msgspec import Struct
@@ -104,7 +104,7 @@ def _cleaned(value: T) -> T:
     elif isinstance(value, Struct):
         fields = (name for name in value.__struct_fields__ if name not in ("result", "data"))
         found = replace(value, **{name: _cleaned(getattr(value, name)) for name in fields})
-    return found
+    return cast("T", found)
 
 
 def _parts(document: Document, ink: Ink, *, inner: bool) -> Iterator[str]:
