@@ -35,7 +35,8 @@ from gaptrace.render.drawing.bars import draw_bars
 from gaptrace.render.drawing.charts import draw_chart
 from gaptrace.render.drawing.lanes import draw_lanes, small_multiples
 from gaptrace.render.drawing.looks import word
-from gaptrace.render.drawing.picture import Picture, basis_note, swatch
+from gaptrace.render.drawing.picture import Picture, basis_note
+from gaptrace.render.drawing.shapes import swatch
 from gaptrace.render.elements import Child, Element, Node, element, percent, prose
 from gaptrace.render.tables import basis_words, row_label, text_table
 from gaptrace.timeline.views import Views
