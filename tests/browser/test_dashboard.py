@@ -302,7 +302,7 @@ def test_a_trace_that_has_gone_closes_the_tab_that_was_opened_for_it(
 ) -> None:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.route("https://ui.perfetto.dev/**", lambda route: route.fulfill(body=PERFETTO))
-    # The answer comes once the tab is there: of one that is closed at birth playwright says nothing.
+    # Answered once the tab is there: of one closed at birth playwright says nothing.
     held: list[Any] = []
     context.route("**/trace?*", lambda route: held.append(route))
     page = context.new_page()
