@@ -113,6 +113,25 @@ _COMPILE_FRAME = re.compile(
     r"|triton/runtime/jit\.py\(\d+\): (?:_do_compile|compile))"
 )
 
+# Python frames in which a thread can do nothing but wait: reading a queue, a pipe or a socket,
+# polling, yielding, the reader of a broadcast in shared memory, a future, a lock. Event loops run
+# callbacks inside their own frames, so of those only the poll counts.
+_WAITING_FRAME = re.compile(
+    r"(?:.*/)?(?:queue|multiprocessing/queues)\.py\(\d+\): get"
+    r"|(?:.*/)?multiprocessing/connection\.py\(\d+\): (?:recv|recv_bytes|_recv|_recv_bytes|poll"
+    r"|_poll|wait|accept)"
+    r"|(?:.*/)?multiprocessing/(?:synchronize|popen_\w+|pool)\.py\(\d+\): (?:wait|poll|get)"
+    r"|(?:.*/)?selectors\.py\(\d+\): select"
+    r"|(?:.*/)?threading\.py\(\d+\): (?:wait|wait_for|join|acquire|_wait_for_tstate_lock)"
+    r"|(?:.*/)?concurrent/futures/_base\.py\(\d+\): (?:result|exception|wait)"
+    r"|(?:.*/)?socket\.py\(\d+\): (?:recv\w*|readinto|accept)"
+    r"|(?:.*/)?zmq/.*\.pyx?\(\d+\): (?:recv\w*|poll|zmq_poll|select)"
+    r"|(?:.*/)?shm_broadcast\.py\(\d+\): (?:dequeue|acquire_read|recv|wait\w*)"
+    r"|(?:.*/)?distributed/utils\.py\(\d+\): sched_yield"
+    r"|<built-in (?:function|method) (?:sched_yield|read|poll|select|epoll_wait|kevent|recv\w*"
+    r"|acquire|wait|accept|zmq_poll)\b.*"
+)
+
 
 def _bare(name: str) -> str:
     return _SUFFIX.sub("", name.lstrip("_"))
@@ -195,6 +214,12 @@ def is_compile(name: str) -> bool:
 def is_compile_frame(name: str) -> bool:
     """Whether a Python frame of this name (`file(line): function`) runs only while compiling."""
     return bool(_COMPILE_FRAME.fullmatch(name))
+
+
+@lru_cache(maxsize=65536)
+def is_waiting_frame(name: str) -> bool:
+    """Whether a thread waits in a Python frame of this name: nothing is due until others act."""
+    return bool(_WAITING_FRAME.fullmatch(name))
 
 
 _FAMILIES = re.compile(

@@ -55,7 +55,7 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
     manifest = Manifest(trace.run)
     links = link(trace)
     kinds = call_kinds(trace, links)
-    threads = activities(trace, kinds)
+    threads = activities(trace, links, kinds)
     found = devices(trace, links, threads)
     members = _process(found, options.device)
     device = members[0] if len(members) == 1 else None

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gaptrace import intervals as iv
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gaps import CAUSES
-from gaptrace.measure.hosttime import HOST_CLASSES, HostClock
+from gaptrace.measure.hosttime import HOST_CLASSES, WAITED, HostClock
 from gaptrace.measure.kind import Kind, kind_of
 from gaptrace.measure.labels import DECODE, MIXED, PREFILL
 from gaptrace.measure.links import Links
@@ -52,7 +52,8 @@ class Steps:
     period_ns, busy_ns, idle_ns, cause_ns (one column per `CAUSES`): of the GPU window. foreign_ns:
     busy time in the window that belongs to ops of other steps or of none. kernels, copies,
     memsets, launches, graph_launches, kernels_in_graphs, orphans: counts. host_ns: one column per
-    `HOST_CLASSES`, summing to the host window. compiles: some thread compiles in the host window.
+    `HOST_CLASSES`, summing to the host window. silence_ns: what of it counts as waiting for nothing
+    but its silence. compiles: some thread compiles in the host window.
     overhead: an `overhead` event overlaps it. excluded: why a step is left out of medians; empty
     for those that count. has_ops: the step launched a GPU op. op_step: for every GPU op of the
     device, in file order, its step, -1 outside. kind: what the steps are. closed: why a step's
@@ -81,6 +82,7 @@ class Steps:
     kernels_in_graphs: Ints
     orphans: Ints
     host_ns: npt.NDArray[np.int64]
+    silence_ns: Ints
     compiles: Bools
     overhead: Bools
     excluded: tuple[str, ...]
@@ -133,10 +135,9 @@ class Steps:
 
     @property
     def host_dispatch_ns(self) -> Ints:
-        """The host window less sync and backpressure: the step on an infinitely fast GPU."""
-        sync = self.host_ns[:, HOST_CLASSES.index("sync")]
-        backpressure = self.host_ns[:, HOST_CLASSES.index("backpressure")]
-        return self.host_window_ns - sync - backpressure
+        """The host window less what it waits in: the step on an infinitely fast GPU."""
+        waited = self.host_ns[:, [HOST_CLASSES.index(name) for name in WAITED]]
+        return np.asarray(self.host_window_ns - waited.sum(axis=1))
 
     @property
     def mixed(self) -> Bools:
@@ -233,6 +234,7 @@ def measure_steps(
         kernels_in_graphs=_count(op_step[kernel & links.replayed], count),
         orphans=_count(op_step[orphan], count),
         host_ns=host_ns,
+        silence_ns=clock.silent(lane, host_start, host_end),
         compiles=compiles,
         overhead=overhead,
         excluded=population.excluded,
