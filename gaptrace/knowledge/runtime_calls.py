@@ -44,6 +44,8 @@ _SYNC = re.compile(
     r"|urQueueFinish|urEventWait|pi(?:Queue)Finish|piEventsWait"
     r"|ze(?:CommandQueue|Fence|CommandList)(?:Host)?Synchronize|zeEventHostSynchronize"
 )
+_STREAM_SYNC = re.compile(r"(?:cuda|cu|hip)StreamSynchronize")
+_WIDE_SYNC = re.compile(r"(?:cuda|cu|hip)(?:Stream|Device|Ctx|Thread)Synchronize")
 _COPY = re.compile(r"(?:cuda|cu|hip|hipDrv)Memcpy\w*")
 _XPU_COPY = re.compile(
     r"ur(?:EnqueueUSMMemcpy|EnqueueMem(?:Buffer|Image)(?:Copy|Write|Read))\w*"
@@ -186,6 +188,50 @@ def is_sync(name: str) -> bool:
     """
     bare = _bare(name)
     return bool(_SYNC.fullmatch(bare) or (_COPY.fullmatch(bare) and "Async" not in bare))
+
+
+@lru_cache(maxsize=4096)
+def is_stream_sync(name: str) -> bool:
+    """Whether the host waits in this call for all earlier work of one stream."""
+    return bool(_STREAM_SYNC.fullmatch(_bare(name)))
+
+
+@lru_cache(maxsize=4096)
+def is_wide_sync(name: str) -> bool:
+    """Whether the host waits in this call for all earlier work of a stream or of the device."""
+    return bool(_WIDE_SYNC.fullmatch(_bare(name)))
+
+
+@lru_cache(maxsize=4096)
+def is_blocking_copy(name: str) -> bool:
+    """Whether this is a copy call that returns only when its own copy is done."""
+    bare = _bare(name)
+    return bool(_COPY.fullmatch(bare) and "Async" not in bare)
+
+
+@lru_cache(maxsize=4096)
+def is_staged_copy(name: str) -> bool:
+    """Whether a device copy of this name may end after its blocking call has returned.
+
+    From pageable memory the call returns once the bytes are staged, and within a device at once
+    (CUDA driver API, "API synchronization behavior").
+    """
+    return "Pageable -> Device" in name or copy_kind(name) == WITHIN
+
+
+# Where a device copy moves bytes: within a device, from the host, to the host, between devices.
+WITHIN, FROM_HOST, TO_HOST, BETWEEN = "within", "from host", "to host", "between devices"
+_COPY_KINDS = (
+    (FROM_HOST, re.compile(r"HtoD|HtoA|HostToDevice|(?:Pageable|Pinned|Host) -> (?:Device|Array)")),
+    (TO_HOST, re.compile(r"DtoH|AtoH|DeviceToHost|(?:Device|Array) -> (?:Pageable|Pinned|Host)")),
+    (BETWEEN, re.compile(r"PtoP|PeerToPeer|Peer -> Peer|P2P")),
+)
+
+
+@lru_cache(maxsize=4096)
+def copy_kind(name: str) -> str:
+    """Where a device copy of this name (`Memcpy HtoD (Pinned -> Device)`) moves its bytes."""
+    return next((kind for kind, rule in _COPY_KINDS if rule.search(name)), WITHIN)
 
 
 @lru_cache(maxsize=4096)

@@ -81,7 +81,10 @@ class Quality(Struct, frozen=True):
 class DeviceFigures(Struct, frozen=True):
     """Raw figures of one device over the whole recording: never clipped, excluded or nulled.
 
-    idle_share: idle_ns over span_ns.
+    idle_share: idle_ns over span_ns. blocking_calls: calls that wait for a known op of the device;
+    ends_before_work: those that end before it does. clock_skew_ns: by how much at least the
+    device's clock is late, negative where it is early. clock_offset_range_ns: the constant offsets
+    that explain every event, None where none does; a bound that is not known is None.
     """
 
     device: str
@@ -102,6 +105,10 @@ class DeviceFigures(Struct, frozen=True):
     kernel_dur_sum_ns: int
     idle_by_cause_ns: dict[str, int]
     idle_share: Maybe = None
+    blocking_calls: int = 0
+    ends_before_work: int = 0
+    clock_skew_ns: int = 0
+    clock_offset_range_ns: tuple[int | None, int | None] | None = None
 
 
 class StepFigures(Struct, frozen=True):
