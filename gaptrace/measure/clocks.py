@@ -110,7 +110,7 @@ def _clock(trace: Trace, links: Links, code: int, waited: Mapping[int, Ints]) ->
 
 
 def _blocking(trace: Trace, links: Links) -> dict[int, Ints]:
-    """For each device how long after each blocking call the op it waits for ends (negative: before).
+    """For each device how long after each blocking call the op that it waits for ends.
 
     A blocking copy waits for its own op, a device synchronize for what its thread submitted before
     it, a stream synchronize for what is on its stream. Where the stream is not known, the call has
@@ -193,14 +193,12 @@ class _Streams:
         elsewhere = by_stream & unknown & (late > np.maximum(lead[current], 0))
         if keys.shape[1] > 1:
             target = np.where(elsewhere, -1, target)
-        return {
-            int(code): late[(current == code) & (target >= 0)] for code in codes_in(current)
-        }
+        return {int(code): late[(current == code) & (target >= 0)] for code in codes_in(current)}
 
     def _unnamed(self, reach: Ints, begin: Ints) -> Ints:
         """What a call on an unknown stream waits for at least: the earliest unfinished stream."""
         unfinished = np.where(reach > begin, reach, _FAR).min(axis=0)
-        return np.where(unfinished < _FAR, unfinished, reach.max(axis=0))
+        return np.asarray(np.where(unfinished < _FAR, unfinished, reach.max(axis=0)))
 
 
 def _recorded_streams(trace: Trace) -> dict[tuple[int, int], int]:

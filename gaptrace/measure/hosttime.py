@@ -42,7 +42,8 @@ class HostClock:
     """Disjoint intervals of every host class but the rest, per thread.
 
     rest: the class of what no interval covers, `python` or `unattributed`. silence: the part of
-    `waiting` that nothing but silence speaks for. compiling: when any thread compiles. overhead: when the profiler says it was at work, loading
+    `waiting` that nothing but silence speaks for. compiling: when any thread compiles. overhead:
+    when the profiler says it was at work, loading
     of functions included.
     """
 

@@ -229,9 +229,7 @@ def _of_clock(device: Device) -> Iterator[Reason]:
     """Causality, both ways: ops before their launch call, blocking calls before their op's end."""
     clock = device.clock
     if clock.early:
-        grave = (
-            clock.early > SKEW_SHARE * device.gpu_ops or clock.largest_early_ns > SKEW_LIMIT_NS
-        )
+        grave = clock.early > SKEW_SHARE * device.gpu_ops or clock.largest_early_ns > SKEW_LIMIT_NS
         yield Reason(
             "starts_before_launch",
             f"GPU ops start before their launch call, by up to "
