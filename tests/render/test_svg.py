@@ -298,9 +298,7 @@ def test_the_picked_steps_stand_on_one_scale() -> None:
     picture = small_multiples(found)
     assert picture is not None
     lengths = [v.stretch.step[1] - v.stretch.step[0] for v in found.shown if v.stretch.step]
-    widths = [
-        float(w) for w in re.findall(r'<svg viewBox[^>]* width="([\d.]+)%', text_of(picture))
-    ]
+    widths = [float(w) for w in re.findall(r'<svg viewBox[^>]* width="([\d.]+)%', text_of(picture))]
     assert widths == pytest.approx([100 * n / max(lengths) for n in lengths], abs=0.005)
     assert small_multiples(views(drawn(steps=1))) is None
 
