@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 import subprocess
@@ -67,6 +68,76 @@ def test_the_readme_never_installs_the_unrelated_package() -> None:
     assert not re.search(r"pip install +(?:-\S+ +)*gaptrace\b", README)
 
 
+PRINTED = re.compile(r"<!-- printed: (gaptrace [^>]*?) -->\n\n```text\n(.*?)```", re.DOTALL)
+
+
+def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command of the README as a user types it, in an empty folder."""
+    args = [str(ROOT / a) if a.startswith("sample_traces/") else a for a in shlex.split(line)[1:]]
+    return subprocess.run(
+        [sys.executable, "-m", "gaptrace", *args],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_printed_excerpts_are_what_is_printed(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """The excerpts of the README, to the letter; `pytest --golden` writes them anew."""
+    text = README
+
+    def said(line: str) -> str:
+        # Paths are as typed: the test runs elsewhere.
+        near = os.path.relpath(ROOT, tmp_path)
+        return run(line, tmp_path).stdout.replace(f"{near}/", "").replace(f"{ROOT}/", "")
+
+    assert PRINTED.findall(text)
+    if pytestconfig.getoption("--golden"):
+        text = PRINTED.sub(lambda m: f"<!-- printed: {m[1]} -->\n\n```text\n{said(m[1])}```", text)
+        (ROOT / "README.md").write_text(text, encoding="utf-8")
+    for line, excerpt in PRINTED.findall(text):
+        assert excerpt == said(line), line
+
+
+def test_the_help_of_every_command_is_in_the_docs(pytestconfig: pytest.Config) -> None:
+    """gaptrace/cli/COMMANDS.md holds what `--help` prints; `pytest --golden` writes it anew."""
+    from click.testing import CliRunner
+
+    from gaptrace.cli import cli
+
+    parts = [
+        "# Commands\n\nWhat `--help` prints, written by `pytest --golden tests/test_house.py`.\n"
+    ]
+    for name in ("", *COMMANDS):
+        shown = CliRunner().invoke(
+            cli, [name, "--help"] if name else ["--help"], prog_name="gaptrace"
+        )
+        title = f"gaptrace {name}".strip()
+        parts.append(f"## {title}\n\n```text\n{shown.output}```\n")
+    text = "\n".join(parts)
+    path = ROOT / "gaptrace/cli/COMMANDS.md"
+    if pytestconfig.getoption("--golden"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_the_version_stands_in_one_place() -> None:
+    import tomllib
+
+    import gaptrace
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert gaptrace.__version__ == project["version"]
+    written = [
+        path
+        for folder in ("gaptrace", "collectors", "dashboards")
+        for path in (ROOT / folder).rglob("*.py")
+        if f'"{project["version"]}"' in path.read_text(encoding="utf-8")
+    ]
+    assert written == []
+
+
 def commands() -> list[str]:
     """Lines starting with `gaptrace` in the README's console blocks that name a sample trace."""
     blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
@@ -80,15 +151,7 @@ def test_there_are_commands_to_run() -> None:
 
 @pytest.mark.parametrize("line", commands())
 def test_the_readme_commands_run(line: str, tmp_path: Path) -> None:
-    args = shlex.split(line)[1:]
-    args = [str(ROOT / a) if a.startswith("sample_traces/") else a for a in args]
-    done = subprocess.run(
-        [sys.executable, "-m", "gaptrace", *args],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    done = run(line, tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -74,8 +74,8 @@ def _source(state: State, place: int) -> str:
 def timelines(compared: Compared, place: int) -> list[dict[str, Any]]:
     """The timelines of a pair as plain data, each under the id of its block.
 
-    Both start as long before their step and are as long, so that an instant of the window is the
-    same time after the step's start on both sides, and one brush can move both.
+    An instant of the window is the same time after the step's start on both sides, so that one
+    brush can move both.
     """
     blocks = [
         block

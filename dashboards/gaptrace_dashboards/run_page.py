@@ -220,8 +220,7 @@ def tab_content(
     if prediction is not None:
         # It says of capture what the analysis says, and more.
         more = document(prediction, Context(prefix="fusion-", without=frozenset({"next"})))
-        lead = msgspec.structs.replace(more.answer, role="lead")
-        return [component(drawn([lead], page)), *sections(more.sections, page)]
+        return [component(drawn([more.answer], page)), *sections(more.sections, page)]
     whole = said(analysis, run, LIVE).sections
     parts = [part for part in whole if part.id in TAB_SECTIONS[tab]]
     if not parts:

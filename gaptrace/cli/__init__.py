@@ -10,7 +10,6 @@ from importlib import import_module
 
 import click
 
-from gaptrace import __version__
 from gaptrace.errors import GaptraceError
 
 # Command to the module of this package that holds a click command of the same name, in help order.
@@ -63,6 +62,8 @@ class LazyGroup(click.Group):
 def _version(ctx: click.Context, _: click.Parameter, value: int) -> None:
     if not value or ctx.resilient_parsing:
         return
+    from gaptrace import __version__
+
     click.echo(f"gaptrace {__version__}")
     if "-v" in sys.argv:
         click.echo(_environment())

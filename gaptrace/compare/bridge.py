@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Recording
 from gaptrace.compare.side import Side
@@ -96,9 +97,24 @@ def build_bridge(
         unprofiled_candidate_ns=times[1] if times else None,
         split=split,
         notes=tuple(notes),
-        parts=tuple(part for part in parts if part.baseline_ns or part.candidate_ns),
+        parts=tuple(
+            replace(part, share=abs(part.delta_ns) / (max(ends) or 1))
+            for part in parts
+            if part.baseline_ns or part.candidate_ns
+        ),
+        idle_causes=_main_causes([part for part in parts if part.kind == "idle"]),
     )
     return bridge, left, right
+
+
+def _main_causes(idle: Sequence[BridgePart]) -> tuple[str, ...]:
+    """Of the causes that moved as idle did, the one or two that make up more than half of that."""
+    sign = 1 if sum(part.delta_ns for part in idle) > 0 else -1
+    moved = sorted(((sign * part.delta_ns, part.key) for part in idle), reverse=True)
+    moved = [item for item in moved if item[0] > 0]
+    total = sum(ns for ns, _ in moved)
+    named = moved[:1] if moved and 2 * moved[0][0] > total else moved[:2]
+    return tuple(key for _, key in named) if 2 * sum(ns for ns, _ in named) > total else ()
 
 
 def pillar(side: Side, *, unprofiled: bool) -> Pillar:
@@ -143,7 +159,7 @@ def _whole(side: Side, place: int) -> Pillar:
 def _part(
     kind: str, key: str, title: str, before: int, after: int, *, estimated: bool = False
 ) -> BridgePart:
-    return BridgePart(kind, key, title, before, after, after - before, estimated)
+    return BridgePart(kind, key, title, before, after, after - before, estimated=estimated)
 
 
 def _idle(left: Pillar, right: Pillar, ends: tuple[int, int], notes: list[str]) -> list[BridgePart]:

@@ -106,13 +106,16 @@ def _pair(
     step = by_id["step_time"]
     kernels = match_kernels(baseline.recordings, candidate.recordings, learned)
     done = subject(baseline, candidate)
+    times = (step.baseline.value, step.candidate.value)
+    known = [time for time in times if time]
     return Pair(
         baseline=baseline.view(left.place, left.step),
         candidate=candidate.view(right.place, right.step),
         verdict=step.verdict,
         banner=alike.unlike,
         notes=alike.notes,
-        step_ns=(step.baseline.value, step.candidate.value),
+        step_ns=times,
+        factor=max(known) / min(known) if len(known) == 2 else None,
         metrics=rows,
         bridge=bridge,
         kernels=kernels,

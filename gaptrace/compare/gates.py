@@ -163,12 +163,16 @@ def _relative(gate: Gate, pair: Pair) -> GateResult:
     if size is None:
         # From nothing to something is worse than any percentage.
         size = float("inf") if row.change else 0.0
-    status, reason = HELD, ""
-    if (-size if row.better == HIGHER else size) > gate.limit:
-        reason = WITHIN_NOISE
+    status, reason, over = HELD, "", None
+    worse = -size if row.better == HIGHER else size
+    if worse > gate.limit:
+        reason, over = WITHIN_NOISE, worse - gate.limit if worse != float("inf") else None
         if row.verdict == WORSE:
             status, reason = TRIPPED, row.note or ("beyond noise" if row.basis == RUNS else "")
-    return _result(gate, pair.label, status, baseline=before, candidate=after, reason=reason)
+    return _result(
+        gate, pair.label, status, baseline=before, candidate=after, change=row.change,
+        ratio=row.ratio, over=over, reason=reason,
+    )  # fmt: skip
 
 
 def _bound(gate: Gate, pair: Pair) -> GateResult:
@@ -190,7 +194,9 @@ def _against(gate: Gate, value: float, label: str) -> GateResult:
     over = gate.limit - value if gate.metric.better == HIGHER else value - gate.limit
     # Of one run a share in percent is a bound, too.
     bound = dataclasses.replace(gate, percent=False)
-    return _result(bound, label, HELD if over <= 0 else TRIPPED, candidate=value)
+    if over <= 0:
+        return _result(bound, label, HELD, candidate=value)
+    return _result(bound, label, TRIPPED, candidate=value, over=over)
 
 
 def judge_run(

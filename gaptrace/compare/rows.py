@@ -199,9 +199,11 @@ def _judged(row: MetricRow, noise: Noise, judged: Judged) -> MetricRow:
     if row.candidate.value is not None and row.candidate.value >= 0:
         # No figure can fall by more than all of it.
         low = max(low, -abs(row.baseline.value or 0.0))
+    base = abs(row.baseline.value or 0.0)
     return replace(
         row,
         interval=(min(low, high), high),
+        interval_ratio=(min(low, high) / base, high / base) if base else None,
         p=judged.p,
         verdict=verdict,
         basis=noise.basis,

@@ -55,6 +55,7 @@ def two_by_two(sides: Mapping[str, Side], pairs: Mapping[str, Pair]) -> TwoByTwo
     }
     known = [(c.step_ns, i, c.label) for i, c in enumerate(corners.values()) if c.step_ns]
     unprofiled = all(pair.metric("step_time").source == UNPROFILED for pair in pairs.values())
+    eager = corners["eager"].step_ns
     effects = {
         name: _effect(corners[before], corners[after], pairs[name])
         for name, (before, after) in EDGES.items()
@@ -62,6 +63,7 @@ def two_by_two(sides: Mapping[str, Side], pairs: Mapping[str, Pair]) -> TwoByTwo
     return TwoByTwo(
         source=UNPROFILED if unprofiled else PROFILED,
         best=min(known)[2] if known else "",
+        times_eager=eager / min(known)[0] if known and eager else None,
         eager=corners["eager"],
         compiled=corners["compiled"],
         graph=corners["graph"],

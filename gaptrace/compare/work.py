@@ -34,6 +34,7 @@ def work_of(
     return Work(
         subject=subject,
         kernels=(kernels.baseline.value, kernels.candidate.value),
+        kernels_ratio=kernels.ratio,
         busy_ns=busy.change,
         busy_ratio=busy.ratio,
         busy_verdict=busy.verdict,

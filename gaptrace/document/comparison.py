@@ -330,9 +330,7 @@ def _interval(row: MetricRow) -> Cell:
     """The interval of the change, relative to the baseline."""
     if row.basis == EXACT:
         return "exact"
-    if row.interval is None or not row.baseline.value:
-        return None
-    low, high = (None if end is None else end / abs(row.baseline.value) for end in row.interval)
+    low, high = row.interval_ratio or (None, None)
     if low is None or high is None:
         return None
     return Quantity(None, SHARE, "", RANGE, low, high, signed=True)
@@ -423,9 +421,8 @@ def _bars(found: Bridge, prefix: str) -> Bars:
     basis = BASES[found.source]
     before, after = (Quantity(end, NS, basis) for end in found.ends)
     moved = waterfall(found)
-    least = SMALL_PART * max(found.ends)
     kept = sorted(moved, key=lambda part: (-abs(part.delta_ns), part.key))[:PARTS_SHOWN]
-    kept = [part for part in kept if abs(part.delta_ns) >= least]
+    kept = [part for part in kept if part.share >= SMALL_PART]
     bars = [_end("baseline", found.baseline_step, before)]
     for part in moved:
         if part in kept:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gaptrace import units
-from gaptrace.quantity import NS, POINTS, SHARE, Quantity, change
+from gaptrace.quantity import NS, POINTS, SHARE, TIMES, Quantity, change
 from gaptrace.results.comparison import (
     BETTER,
     EXACT,
@@ -30,7 +30,7 @@ from gaptrace.results.comparison import (
     TwoByTwo,
     Work,
 )
-from gaptrace.vocabulary import OP_CLASSES
+from gaptrace.vocabulary import CAUSES, OP_CLASSES
 
 # Parts of a bridge that are named in a sentence.
 NAMED = 3
@@ -91,25 +91,25 @@ def _headline(comparison: ComparisonResult) -> str:
     ranked = by_verdict(comparison.pairs)
     square = comparison.two_by_two
     if square is not None and (best := _best(square)) is not None:
-        return _fastest(square.eager, best, ranked)
+        return _fastest(square, best, ranked)
     if len(ranked) == 1:
         return pair_headline(ranked[0])
     worst = ranked[0]
     alike = sum(pair.verdict == worst.verdict for pair in ranked)
     count = f" in {alike} of {len(ranked)} pairs"
     step = worst.metric("step_time")
-    return f"{STATUS[worst.verdict]}{count}; {worst.label}: {_times(step)}{_size(step, ', ')}."
+    return f"{STATUS[worst.verdict]}{count}; {worst.label}: {_times(step)}{_size(worst)}."
 
 
-def _fastest(eager: Corner, best: Corner, pairs: Sequence[Pair]) -> str:
+def _fastest(square: TwoByTwo, best: Corner, pairs: Sequence[Pair]) -> str:
     """The fastest of the four modes, and what its step is to the eager one."""
+    eager = square.eager
     line = f"{best.label} is the fastest of four modes, {text(best.step_ns, NS)} per step"
     if best.label == eager.label:
         return f"No mode is better than {line}."
     verdict = next((p.verdict for p in pairs if p.candidate.label == best.label), BETTER)
-    factor = ""
-    if eager.step_ns and best.step_ns:
-        factor = f", {units.digits(eager.step_ns / best.step_ns)}x {eager.label}"
+    times = square.times_eager
+    factor = f", {text(times, TIMES)} {eager.label}" if times is not None else ""
     return f"{STATUS[verdict]}: {line}{factor}."
 
 
@@ -129,7 +129,7 @@ def pair_headline(pair: Pair) -> str:
     line = f"{STATUS[step.verdict]}: {_times(step)}"
     if step.verdict == WITHHELD:
         return f"{line}; {step.note}."
-    line += _size(step, ", ")
+    line += _size(pair)
     if step.verdict == TOO_FEW:
         return f"{line}; {TOO_FEW}."
     if step.verdict in (BETTER, WORSE):
@@ -148,18 +148,14 @@ def _times(step: MetricRow) -> str:
     return f"{text(step.baseline.value, NS)} → {text(step.candidate.value, NS)} per step"
 
 
-def _size(step: MetricRow, joint: str) -> str:
-    """How much faster or slower, as a factor where that says more; empty where equal."""
-    before, after = step.baseline.value, step.candidate.value
-    if before == after:
-        return f"{joint}the same"
-    if not before or not after:
-        return ""
-    speed = before / after
-    factor = max(speed, 1 / speed)
+def _size(pair: Pair) -> str:
+    """How much faster or slower, as a factor where that says more than a percentage."""
+    step, factor = pair.metric("step_time"), pair.factor
+    if not step.change or factor is None:
+        return ", the same" if step.change == 0 else ""
     if factor < CLEAR_FACTOR:
-        return f"{joint}{signed(step.ratio, SHARE)}"
-    return f"{joint}{units.digits(factor)}x {'faster' if speed > 1 else 'slower'}"
+        return f", {signed(step.ratio, SHARE)}"
+    return f", {text(factor, TIMES)} {'faster' if step.change < 0 else 'slower'}"
 
 
 def bridge_sentence(bridge: Bridge | None) -> str:
@@ -173,23 +169,10 @@ def bridge_sentence(bridge: Bridge | None) -> str:
         sum(p.delta_ns for p in bridge.parts if p.kind == kind) for kind in ("busy", "idle")
     )
     line = ", ".join(f"{signed(ns)} {kind}" for kind, ns in (("busy", busy), ("idle", idle)) if ns)
-    causes = _main_causes(bridge, 1 if idle > 0 else -1)
+    causes = " and ".join(CAUSES[key].label for key in bridge.idle_causes if key in CAUSES)
     if not causes or not idle:
         return line
     return f"{line}; most of the idle that {'came' if idle > 0 else 'went'} was {causes} (estimate)"
-
-
-def _main_causes(bridge: Bridge, sign: int) -> str:
-    """The one or two causes that make up most of what idle moved by; empty where none do."""
-    moved = sorted(
-        ((sign * p.delta_ns, p.title) for p in bridge.parts if p.kind == "idle"), reverse=True
-    )
-    moved = [item for item in moved if item[0] > 0]
-    total = sum(ns for ns, _ in moved)
-    named = moved[:1] if moved and 2 * moved[0][0] > total else moved[:2]
-    if 2 * sum(ns for ns, _ in named) <= total:
-        return ""
-    return " and ".join(title.removeprefix("idle: ") for _, title in named)
 
 
 def verdict_words(row: MetricRow) -> str:
@@ -230,7 +213,8 @@ def work_sentence(work: Work) -> str:
     count = after - before
     subject = work.subject[:1].upper() + work.subject[1:]
     if count:
-        share = f"{text(abs(count) / before, SHARE)} of the kernels" if before else "kernels"
+        part = text(abs(work.kernels_ratio), SHARE) if work.kernels_ratio else ""
+        share = f"{part} of the kernels" if part else "kernels"
         counts = f"({units.count(before)} → {units.count(after)})"
         line = f"{subject} {'removed' if count < 0 else 'added'} {share} {counts}"
     else:
@@ -292,29 +276,27 @@ def gate_text(gate: GateResult) -> str:
 
 def _moved(gate: GateResult, value: Number) -> str:
     """A relative gate: how far the figure moved, and the limit."""
-    before = gate.baseline or 0
-    moved = value - before
-    points = gate.unit == SHARE
+    moved, points = gate.change or 0, gate.unit == SHARE
     verb = "rose by" if moved > 0 else "fell by" if moved < 0 else "changed by"
     size = text(abs(moved), POINTS if points else gate.unit)
-    if not points and before:
-        size += f" ({text(abs(moved) / before, SHARE)})"
-    line = f"{gate.metric} {verb} {size}, {text(before, gate.unit)} → {text(value, gate.unit)}"
-    unit = POINTS if points else SHARE
-    worse = moved if gate.better == "lower" else -moved
-    worse = worse if points else worse / before if before else float("inf") if worse else 0
+    if not points and gate.ratio is not None:
+        size += f" ({text(abs(gate.ratio), SHARE)})"
+    ends = f"{text(gate.baseline, gate.unit)} → {text(value, gate.unit)}"
+    line, unit = f"{gate.metric} {verb} {size}, {ends}", POINTS if points else SHARE
+    limit = text(gate.limit, unit)
     if gate.status == HELD:
-        side = "over" if gate.reason else "within"
-        return f"{line}: {side} the limit of {text(gate.limit, unit)}"
-    over = f", {text(worse - gate.limit, unit)} over" if worse != float("inf") else ""
-    return f"{line}: the limit is {text(gate.limit, unit)} worse{over}"
+        return f"{line}: {'over' if gate.reason else 'within'} the limit of {limit}"
+    over = f", {text(gate.over, unit)} over" if gate.over is not None else ""
+    return f"{line}: the limit is {limit} worse{over}"
 
 
 def _bound(gate: GateResult, value: Number) -> str:
-    lower = gate.better == "lower"
-    over = value - gate.limit if lower else gate.limit - value
-    shown, limit = text(value, gate.unit), text(gate.limit, gate.unit)
-    if over <= 0:
+    lower, shown, limit = (
+        gate.better == "lower",
+        text(value, gate.unit),
+        text(gate.limit, gate.unit),
+    )
+    if gate.over is None:
         return f"{gate.metric} is {shown}: {'at most' if lower else 'at least'} {limit} asked for"
-    by = text(over, POINTS if gate.unit == SHARE else gate.unit)
+    by = text(gate.over, POINTS if gate.unit == SHARE else gate.unit)
     return f"{gate.metric} is {shown}: {by} {'over' if lower else 'under'} the limit of {limit}"

@@ -163,12 +163,18 @@ def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -
 
     sides: what to call it, the analysis, and the step.
     """
-    windows = [step_window(analysis, step) for _, analysis, step in sides]
-    longest = max((end - start for start, end in windows), default=0)
+    windows = []
+    for _, analysis, step in sides:
+        assert analysis.step_table is not None
+        start, end = step_window(analysis, step)
+        begins = int(analysis.step_table.gpu_start[step])
+        windows.append((begins - start, end - begins))
+    lead = max((before for before, _ in windows), default=0)
+    length = max((after for _, after in windows), default=0)
     budget = Budget().shared(max(len(sides), len(context.analyses)))
     for word, analysis, step in sides:
         found = step_views(
-            analysis, Pick(word, step), longest, budget, say=context.say,
-            brush=f"{context.prefix}pair",
+            analysis, Pick(word, step), budget, lead_ns=lead, span_ns=lead + length,
+            say=context.say, brush=f"{context.prefix}pair",
         )  # fmt: skip
         yield Timeline(f"{context.prefix}{word}", found.shown[0].stretch.title, found)

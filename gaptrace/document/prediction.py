@@ -53,19 +53,17 @@ from gaptrace.vocabulary import OP_CLASSES, SQUARE
 
 def answer(result: PredictionResult) -> tuple[Inline, ...]:
     """What the fastest cell is or would be, and what it takes."""
-    cells = {mode: c for mode, c in result.square.items() if c.step_ns is not None}
-    if not cells:
+    best, base = result.best, result.subject.mode
+    if best is None:
         return ("Nothing can be predicted: no step with known times.",)
-    best = min(cells, key=lambda mode: cells[mode].step_ns or 0)
-    base = result.subject.mode if result.subject.mode in SQUARE else "eager"
     title = SQUARE[best].capitalize()
-    if best == base or base not in cells:
-        if len(cells) == 1:
+    if best == base or result.times is None:
+        if sum(cell.step_ns is not None for cell in result.square.values()) == 1:
             return (f"{title}: nothing else can be predicted from this.",)
         return (f"{title} is the fastest of what is known or predicted.",)
-    now, found = cells[base], cells[best]
+    now, found = result.square[base], result.square[best]
     verb = "is" if found.known == MEASURED else "would be"
-    times = Quantity((now.step_ns or 0) / (found.step_ns or 1), TIMES, _basis(found))
+    times = Quantity(result.times, TIMES, _basis(found))
     parts: list[Inline] = [f"{title} {verb} fastest: "]
     if found.tokens_per_s is not None:
         parts += [Quantity(found.tokens_per_s, TOKENS_PER_S, _basis(found)), ", "]

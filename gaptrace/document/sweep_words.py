@@ -34,7 +34,6 @@ def _fastest(rows: list[SweepRow]) -> str:
     best = max(rows, key=lambda row: row.tokens_per_s or 0)
     rate = units.text(Quantity(best.tokens_per_s, TOKENS_PER_S))
     text = f"at {point_words(best)} {best.mode} is fastest, {rate}"
-    eager = next((row.tokens_per_s for row in rows if row.mode == "eager"), None)
-    if eager and best.mode != "eager" and best.tokens_per_s:
-        text += f", {units.digits(best.tokens_per_s / eager, 2)} times as fast as eager"
+    if best.times_eager and best.mode != "eager":
+        text += f", {units.digits(best.times_eager, 2)} times as fast as eager"
     return f"{text} ({best.binding}-bound)" if best.binding else text

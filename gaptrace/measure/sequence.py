@@ -79,8 +79,11 @@ def sequence(trace: Trace, links: Links) -> Sequence:
         ops = np.lexsort((links.row, links.start))
         calls, first, size = links.row[ops], np.arange(ops.size), np.ones(ops.size, np.int64)
     names = trace.name[links.row[ops]].astype(np.int64)
-    kernels = _signatures(names, first, size)
-    in_time = np.lexsort((calls, trace.start[calls]))
+    # Codes by the names' own order, so that events in another order give the same sequence.
+    rank = np.empty(len(trace.names), np.int64)
+    rank[sorted(range(len(trace.names)), key=trace.names.__getitem__)] = np.arange(rank.size)
+    kernels = _signatures(rank[names], first, size)
+    in_time = np.lexsort((calls, kernels, trace.dur[calls], trace.start[calls]))
     inner, outer = _ops_around(trace, calls)
     group = np.repeat(np.arange(calls.size), size)
     moved = trace.gpu.bytes[np.searchsorted(trace.gpu.rows, links.row[ops])]
@@ -102,7 +105,7 @@ def sequence(trace: Trace, links: Links) -> Sequence:
 
     copies = _any(small & names_where(trace, names, _TO_HOST.search), group, calls.size)
     has_op = inner >= 0
-    op_name = np.where(has_op, trace.name[np.maximum(inner, 0)], 0).astype(np.int64)
+    op_name = np.where(has_op, rank[trace.name[np.maximum(inner, 0)]], 0)
     op_name = np.where(has_op, op_name, len(trace.names) + kernels)
     return Sequence(
         row=calls[in_time],
@@ -124,10 +127,10 @@ def _signatures(names: Ints, first: Ints, size: Ints) -> Ints:
     single = size == 1
     codes[single] = names[first[single]]
     base = int(names.max(initial=0)) + 1
-    signatures: dict[bytes, int] = {}
-    for index in np.flatnonzero(~single).tolist():
-        key = names[first[index] : first[index] + size[index]].tobytes()
-        codes[index] = base + signatures.setdefault(key, len(signatures))
+    several = np.flatnonzero(~single).tolist()
+    keys = [names[first[i] : first[i] + size[i]].tobytes() for i in several]
+    number = {key: base + place for place, key in enumerate(sorted(set(keys)))}
+    codes[several] = [number[key] for key in keys]
     return codes
 
 
@@ -152,6 +155,8 @@ def _ops_around(trace: Trace, calls: Ints) -> tuple[Ints, Ints]:
         start, end = trace.start[own], trace.start[own] + trace.dur[own]
         at = trace.start[calls[here]]
         segments = iv.innermost(start, end)
+        if segments.start.size == 0:
+            continue
         index = np.searchsorted(segments.start, at, side="right") - 1
         inside = (index >= 0) & (at < segments.end[np.maximum(index, 0)])
         inner[here[inside]] = own[segments.owner[index[inside]]]

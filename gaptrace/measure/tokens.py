@@ -20,6 +20,7 @@ GIVEN, MANIFEST, LABEL, ASSUMED, BOUNDS = (
     "bounds from labels",
 )
 ACCEPTED = "--accepted"
+LARGEST = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +57,9 @@ def tokens_of_steps(
     """
     count = len(marks)
     labels = marks.label
-    batch = np.array([-1 if label.batch is None else label.batch for label in labels], np.int64)
-    low = np.array([label.tokens_low or 0 for label in labels], np.int64)
-    high = np.array([label.tokens_high or 0 for label in labels], np.int64)
+    batch = np.array([_size(label.batch, -1) for label in labels], np.int64)
+    low = np.array([_size(label.tokens_low, 0) for label in labels], np.int64)
+    high = np.array([_size(label.tokens_high, 0) for label in labels], np.int64)
     decode = [i for i, phase in enumerate(kind.phase) if phase == DECODE]
     bounded = [i for i in decode if low[i] and low[i] != high[i]]
     ones = np.ones(count, np.int64)
@@ -74,6 +75,11 @@ def tokens_of_steps(
     if any(low[i] for i in decode):
         return Tokens(np.maximum(low, 1), low, high, batch, LABEL)
     return Tokens(ones, low, high, batch, ASSUMED)
+
+
+def _size(number: int | None, unknown: int) -> int:
+    """A number that a label names; one that no batch can have is none."""
+    return unknown if number is None or number > LARGEST else number
 
 
 def _all(count: int, tokens: float) -> npt.NDArray[np.float64] | Ints:

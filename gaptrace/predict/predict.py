@@ -162,6 +162,9 @@ def _predict(
     pair = _pair(peers, answer)
     second = _captured_compiled(peers, compiled_model)
     cells = _square(analysis, peers, captured, compiled, second, mode)
+    steps = {name: cell.step_ns for name, cell in cells.items() if cell.step_ns is not None}
+    best = min(steps, key=lambda name: steps[name], default=None)
+    now, least = steps.get(mode), steps.get(best or "")
     result = PredictionResult(
         subject=_subject(analysis, mode),
         capture=Capture(
@@ -180,6 +183,8 @@ def _predict(
         savings=savings,
         stacked_caches=stacked,
         square=cells,
+        best=best,
+        times=now / least if now and least else None,
         realised=pair,
         score=score(peers.measured, captured if mode == "eager" else None, second, compiled, pair),
         notes=tuple(notes),

@@ -59,9 +59,14 @@ def in_brackets(basis: str) -> str:
 def text_table(table: Table, shown: int | None = None) -> TextTable:
     """A table with its numbers as text; at most `shown` rows, and how many more there are."""
     rows = table.rows if shown is None else table.rows[:shown]
+    # One unit for all columns of a label, whatever their basis.
+    alike = [
+        [i for i, c in enumerate(table.columns) if (c.label, c.unit) == (column.label, column.unit)]
+        for column in table.columns
+    ]
     chosen = [
-        _shown_unit((row.cells[i] for row in table.rows), column.unit)
-        for i, column in enumerate(table.columns)
+        _shown_unit((row.cells[i] for row in table.rows for i in same), column.unit)
+        for column, same in zip(table.columns, alike, strict=True)
     ]
     headings = tuple(
         Heading(column.label, unit, column.basis, column.unit is not None or column.numeric)

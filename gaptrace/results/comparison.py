@@ -73,9 +73,10 @@ class MetricRow(Struct, frozen=True):
     unit: `ns`, `count`, `tok/s`, `share` or `bytes`. better: `lower` or `higher`. gate: `--fail-on`
     knows it. source: `unprofiled`, `as profiled`, or None where the profiler does not matter.
     change: candidate less baseline. ratio: change over the baseline, None where that is 0.
-    interval: of the change, at 95 %. p: Holm-corrected probability of a difference this large by
-    chance. basis: `runs and steps`, `steps`, `exact` or `none`. note: what to add to the verdict.
-    as_profiled: both sides as traced, where `source` is `unprofiled`.
+    interval: of the change, at 95 %; interval_ratio: the same over the baseline. p: Holm-corrected
+    probability of a difference this large by chance. basis: `runs and steps`, `steps`, `exact` or
+    `none`. note: what to add to the verdict. as_profiled: both sides as traced, where `source` is
+    `unprofiled`.
     """
 
     id: str
@@ -95,6 +96,7 @@ class MetricRow(Struct, frozen=True):
     basis: str = NONE
     note: str = ""
     as_profiled: tuple[Maybe, Maybe] | None = None
+    interval_ratio: tuple[Maybe, Maybe] | None = None
 
     @property
     def known(self) -> bool:
@@ -106,8 +108,9 @@ class BridgePart(Struct, frozen=True):
     """One part of both steps, in ns per step.
 
     kind: `idle`, `busy`, or `time` where the two cannot be told apart. key: the cause for idle
-    (`withheld` where a side's causes are), the op class for busy. estimated: unprofiled idle, split
-    by the shares that causes have of the traced idle.
+    (`withheld` where a side's causes are), the op class for busy. share: what
+    it changed by, of the longer step. estimated: unprofiled idle, split by the shares that causes
+    have of the traced idle.
     """
 
     kind: str
@@ -116,6 +119,7 @@ class BridgePart(Struct, frozen=True):
     baseline_ns: int
     candidate_ns: int
     delta_ns: int
+    share: Number = 0
     estimated: bool = False
 
 
@@ -126,7 +130,8 @@ class Bridge(Struct, frozen=True):
     is `unprofiled`), else the traced period (`baseline_ns`, `candidate_ns`). Parts that are 0 on
     both sides are left out. basis: `median step` (whose traced period is the median of the run
     whose median is the median of the side), `open step` or `whole recording`. baseline_step,
-    candidate_step: which, in words. split: whether busy and idle can be told apart.
+    candidate_step: which, in words. split: whether busy and idle can be told apart. idle_causes:
+    the one or two parts that most of the change of idle is made of; none where no two are.
     """
 
     basis: str
@@ -140,6 +145,7 @@ class Bridge(Struct, frozen=True):
     split: bool
     notes: tuple[str, ...]
     parts: tuple[BridgePart, ...]
+    idle_causes: tuple[str, ...] = ()
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -240,12 +246,14 @@ class ClassChange(Struct, frozen=True):
 class Work(Struct, frozen=True):
     """What became of the kernels and, apart from it, of busy time: one can fall, the other rise.
 
-    subject: what was done (`compiling`, `the candidate`). kernels: both sides, per token. busy_ns:
-    change per token. classes: op classes that busy time was won or lost on.
+    subject: what was done (`compiling`, `the candidate`). kernels: both sides, per token;
+    kernels_ratio: their change over the baseline. busy_ns: change per token. classes: op classes
+    that busy time was won or lost on.
     """
 
     subject: str
     kernels: tuple[Maybe, Maybe]
+    kernels_ratio: Maybe
     busy_ns: Maybe
     busy_ratio: Maybe
     busy_verdict: str
@@ -257,6 +265,7 @@ class Pair(Struct, frozen=True):
 
     verdict: of the step time. banner: how the sides differ in what must be alike; not empty only
     when forced. step_ns: step time of both sides, unprofiled where both have it.
+    factor: the longer of them over the shorter.
     """
 
     baseline: ComparedSide
@@ -269,6 +278,7 @@ class Pair(Struct, frozen=True):
     bridge: Bridge | None
     kernels: KernelComparison
     work: Work
+    factor: Maybe = None
     sentence: str = ""
     kernel_sentence: str = ""
 
@@ -317,8 +327,8 @@ class Effect(Struct, frozen=True):
 class TwoByTwo(Struct, frozen=True):
     """{eager, compiled} x {launched, captured}: what compiling and capture did, each on its own.
 
-    best: label of the fastest cell. source: `unprofiled` where all four cells have that, else `as
-    profiled`.
+    best: label of the fastest cell; times_eager: the eager step over its step.
+    source: `unprofiled` where all four cells have that, else `as profiled`.
     """
 
     source: str
@@ -331,6 +341,7 @@ class TwoByTwo(Struct, frozen=True):
     compiled_captured: Effect
     captured_eager: Effect
     captured_compiled: Effect
+    times_eager: Maybe = None
     sentence: str = ""
 
     @property
@@ -345,8 +356,9 @@ class GateResult(Struct, frozen=True):
 
     status: `held`, `tripped` or `not judged`. limit: in `unit`; where `relative`, how much worse
     the candidate may be, as a share of the baseline (of a share: in points of 1). baseline: None
-    for a bound. reason: why it is not judged, why it held beyond its limit, or what a tripped one
-    stands on. text: one line that says it all.
+    for a bound. change, ratio: of a relative gate. over: by how much the limit is exceeded, as the
+    limit is written; None within it, and from nothing to something. reason: why it is not judged,
+    why it held beyond its limit, or what a tripped one stands on. text: one line that says it all.
     """
 
     gate: str
@@ -359,6 +371,9 @@ class GateResult(Struct, frozen=True):
     relative: bool
     baseline: Maybe = None
     candidate: Maybe = None
+    change: Maybe = None
+    ratio: Maybe = None
+    over: Maybe = None
     reason: str = ""
     text: str = ""
 

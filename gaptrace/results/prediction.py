@@ -386,7 +386,11 @@ class Score(Struct, frozen=True):
 
 
 class PredictionResult(Struct, frozen=True):
-    """What compiling and capturing would buy, and how right that was where they were done."""
+    """What compiling and capturing would buy, and how right that was where they were done.
+
+    best: the cell of `square` with the shortest step, measured or predicted; times: the subject's
+    own step over it, None where that is not known.
+    """
 
     subject: Subject
     capture: Capture
@@ -394,6 +398,8 @@ class PredictionResult(Struct, frozen=True):
     savings: FusionSavings | None
     stacked_caches: tuple[StackedCache, ...]
     square: dict[str, SquareCell]
+    best: str | None
+    times: Maybe
     realised: Realised | None
     score: tuple[Score, ...]
     notes: tuple[str, ...]

@@ -186,7 +186,8 @@ class SweepRow(Struct, frozen=True):
     """One mode at one point: medians of the repeat that stands for the mode, per step.
 
     launches counts a replay once, replays counts replays alone. choices: how many matrix products
-    autotuning gave to which kind of kernel. verdicts: of every repeat.
+    autotuning gave to which kind of kernel. verdicts: of every repeat. times_eager: rate over that
+    of the eager mode at the same point.
     """
 
     point: str
@@ -214,6 +215,7 @@ class SweepRow(Struct, frozen=True):
     verdicts: tuple[str, ...] = ()
     startup: ModeStart | None = None
     choices: dict[str, int] | None = None
+    times_eager: Maybe = None
 
 
 class SweepSaving(Struct, frozen=True):

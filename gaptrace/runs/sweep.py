@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.startup import mode_start
@@ -54,7 +56,7 @@ def analyze_sweep(
     findings: dict[tuple[str, str], None] = {}
     for point, load in points:
         run = load()
-        found = [_row(point, run, mode) for mode in run.modes]
+        found = _against_eager([_row(point, run, mode) for mode in run.modes])
         rows += found
         if (own := _predicted(run, batches)) is not None:
             owns[point] = own
@@ -78,6 +80,15 @@ def analyze_sweep(
         path=path,
         findings=tuple(findings),
     )
+
+
+def _against_eager(rows: list[SweepRow]) -> list[SweepRow]:
+    """The rows of a point with their rates over the eager one's."""
+    eager = next((row.tokens_per_s for row in rows if row.mode == "eager"), None)
+    return [
+        replace(row, times_eager=row.tokens_per_s / eager) if eager and row.tokens_per_s else row
+        for row in rows
+    ]
 
 
 def _modes(rows: Sequence[SweepRow]) -> tuple[str, ...]:

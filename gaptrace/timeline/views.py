@@ -206,15 +206,19 @@ def views(
 def step_views(
     analysis: Analysis,
     pick: Pick,
-    span_ns: int = 0,
     budget: Budget | None = None,
     *,
+    lead_ns: int = 0,
+    span_ns: int = 0,
     say: Callable[[str], str] = str,
     brush: str = "",
 ) -> Views:
-    """One chosen step alone, with room for `span_ns`, so that two share a scale."""
+    """One chosen step alone, from at least `lead_ns` before it on, with room for `span_ns`.
+
+    With the same lead and span, two have one scale and the same time after the step's start.
+    """
     names = Names(say)
-    view = step_view(Scope(analysis), pick, names, (budget or Budget()).limits)
+    view = step_view(Scope(analysis), pick, names, (budget or Budget()).limits, lead_ns)
     span_ns = max(span_ns, view.stretch.span_ns)
     view = replace(view, stretch=replace(view.stretch, span_ns=span_ns))
     return Views(names, (view,), brush=brush)
@@ -236,17 +240,20 @@ def _held(item: Stretch) -> Limits:
     )
 
 
-def step_view(scope: Scope, pick: Pick, names: Names, limits: Limits | None = None) -> View:
-    """One step drawn out."""
+def step_view(
+    scope: Scope, pick: Pick, names: Names, limits: Limits | None = None, lead_ns: int = 0
+) -> View:
+    """One step drawn out, from at least `lead_ns` before its first op on."""
     steps, index = scope.analysis.step_table, pick.index
     assert steps is not None
     start, end = step_window(scope.analysis, index)
+    start = min(start, int(steps.gpu_start[index]) - lead_ns)
     period = units.time(int(steps.period_ns[index]))
     reason = f" ({steps.excluded[index]})" if steps.excluded[index] else ""
     title = (
         f"the whole recording, {period}"
         if steps.rule == "whole trace"
-        else f"step {index} · {pick.word} · {period}{reason}"
+        else " · ".join(filter(None, (f"step {index}", pick.word, f"{period}{reason}")))
     )
     if end - start > LONGEST_NS:
         title += f" (its first {units.time(LONGEST_NS)})"

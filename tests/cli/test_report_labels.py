@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from gaptrace.report import palette, terminal
+from gaptrace.report.text import WIDTH
 
 from gaptrace.cli import main
 from gaptrace.cli.explain import lookup
-from gaptrace.report import palette, terminal
-from gaptrace.report.text import WIDTH
 from tests.compare.runs import write_run
 from tests.predict import recorded
 from tests.sweep_folders import make_sweep

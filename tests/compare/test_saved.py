@@ -12,9 +12,11 @@ from gaptrace.analysis import analyze
 from gaptrace.compare.recording import LONGEST_NAME, Recording, UsedKernel, record
 from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
+from gaptrace.measure.options import Options
 from gaptrace.reading.loading import load
 from gaptrace.results.codec import to_data
 from gaptrace.runs.compared import compare
+from gaptrace.runs.read import read_run
 from gaptrace.runs.saved import MOST_STEPS, is_saved, load_saved, saved_text
 from tests.builders import kernel, launch, mark, trace_of
 from tests.compare.recordings import noisy, recording
@@ -155,3 +157,17 @@ def test_truncated_and_short_files_are_said(tmp_path: Path) -> None:
         load_saved(path)
     with pytest.raises(GaptraceError, match="cannot read"):
         load_saved(tmp_path / "absent")
+
+
+def test_a_baseline_of_the_version_before_compares_with_a_new_run() -> None:
+    """It lacks causes that are told apart since; those are 0, and the rest still sums."""
+    old = load_saved("tests/data/before/bad_item.gaptrace.json").modes["eager"]
+    run = read_run("sample_traces/bad_item", Options(), use_cache=False)
+    found = compare([side(*old), Side.of(run.repeats("eager"), label="new")]).pairs[0]
+    for name in ("step_time", "kernels", "launches", "busy"):
+        row = found.metric(name)
+        assert row.baseline.value == row.candidate.value, name
+    assert found.verdict == "within noise"
+    assert found.bridge is not None
+    assert sum(part.baseline_ns for part in found.bridge.parts) == found.bridge.ends[0]
+    assert (found.baseline.saved, found.candidate.saved) == (True, False)

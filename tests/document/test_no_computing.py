@@ -19,14 +19,6 @@ FILES = sorted(path for path in FOLDER.glob("*.py") if path.name != "pictures.py
 ARITHMETIC = (ast.Mult, ast.Div, ast.FloorDiv, ast.Pow)
 # What is not a figure: seconds of the recorder in ns, empty cells of a row.
 ALLOWED = {("tables.py", "seconds"), ("steps.py", "step_numbers")}
-# Sentences of comparisons, sweeps and predictions whose ratios are not in their results yet.
-ALLOWED |= {
-    ("comparison.py", "_bars"), ("comparison.py", "_interval"), ("comparison_words.py", "_fastest"),
-    ("comparison_words.py", "_main_causes"), ("comparison_words.py", "_moved"),
-    ("comparison_words.py", "_size"), ("comparison_words.py", "headline"),
-    ("comparison_words.py", "work_sentence"), ("prediction.py", "answer"),
-    ("sweep_words.py", "_fastest"),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

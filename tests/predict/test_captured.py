@@ -24,20 +24,20 @@ def two_gemms(at: int, corr: int, step: int) -> list[Event]:
 
 
 def test_busy_gaps_by_pair_and_one_replay() -> None:
-    step = predict(loop(two_gemms, period=20_000, manifest=H200)).captured
-    assert step is not None
-    assert step.step is not None
+    step = predict(loop(two_gemms, period=20_000, manifest=H200)).capture
+    assert step.parts_ns is not None
+    assert step.range_ns is not None
     # Before the first node and between equal ones 307; 290 between GEMM and pointwise is scaled.
     gaps = 307 + 420 * COMMON + 290 * COMMON
-    assert step.busy_ns == 3 * 1_500
-    assert step.gaps_ns == pytest.approx(gaps)
-    assert step.replay_ns == 13_000
-    assert step.step.ns == pytest.approx(4_500 + gaps + 13_000)
-    assert step.idle_ns == pytest.approx(gaps + 13_000)
-    assert step.step.low_ns < step.step.ns < step.step.high_ns
-    assert {(p.pair, p.count) for p in step.pairs} == {("gemm > gemm", 1), ("gemm > pointwise", 1)}
-    assert (step.nodes, step.kernels, step.launches) == (3, 3, 1)
-    assert "H200" in step.source
+    assert (step.parts_ns.busy, step.parts_ns.replay) == (3 * 1_500, 13_000)
+    assert step.parts_ns.gaps == round(gaps)
+    assert step.predicted_step_ns == round(4_500 + gaps + 13_000)
+    assert step.idle_ns == round(gaps + 13_000)
+    assert step.range_ns[0] < step.predicted_step_ns < step.range_ns[1]
+    pairs = {(p.pair, p.count) for p in step.gaps_by_pair}
+    assert pairs == {("gemm > gemm", 1), ("gemm > pointwise", 1)}
+    assert (step.nodes, step.launches) == (3, 1)
+    assert "H200" in (step.source or "")
 
 
 def test_a_memset_takes_longer_as_a_node() -> None:
@@ -48,23 +48,21 @@ def test_a_memset_takes_longer_as_a_node() -> None:
             memset(at=at + 7_000, dur=1_000, corr=corr + 1),
         ]
 
-    step = predict(loop(draw, period=20_000, manifest=H200)).captured
-    assert step is not None
-    assert step.memset_ns == 7_000 - 1_000
-    assert (step.nodes, step.kernels) == (2, 1)
+    step = predict(loop(draw, period=20_000, manifest=H200)).capture
+    assert step.parts_ns is not None
+    assert step.parts_ns.memsets == 7_000 - 1_000
+    assert step.nodes == 2
 
 
 def test_an_unknown_gpu_says_so_and_prints_a_wide_range() -> None:
     prediction = predict(loop(two_gemms, period=20_000, manifest={"device": {"name": "Abacus 1"}}))
-    step = prediction.captured
-    assert step is not None
-    assert step.step is not None
-    assert step.source.startswith("no constants for Abacus 1")
-    known = predict(loop(two_gemms, period=20_000, manifest=H200)).captured
-    assert known is not None
-    assert known.step is not None
-    assert step.step.low_ns < known.step.low_ns
-    assert step.step.high_ns > known.step.high_ns + 40_000
+    step = prediction.capture
+    assert step.range_ns is not None
+    assert (step.source or "").startswith("no constants for Abacus 1")
+    known = predict(loop(two_gemms, period=20_000, manifest=H200)).capture
+    assert known.range_ns is not None
+    assert step.range_ns[0] < known.range_ns[0]
+    assert step.range_ns[1] > known.range_ns[1] + 40_000
 
 
 def test_the_period_of_an_empty_node_bounds_the_gap() -> None:
@@ -93,26 +91,19 @@ def replays(count: int, *, gap: int, pieces: int = 1) -> object:
 
 def test_a_captured_recording_has_nothing_left() -> None:
     prediction = predict(loop(replays(4, gap=500), period=30_000, manifest=H200))  # type: ignore[arg-type]
-    step = prediction.captured
-    assert step is not None
+    step = prediction.capture
     assert step.already
-    assert step.step is None
-    assert "already captured" in step.note
-    assert prediction.readiness.verdict == ALREADY
-    assert prediction.readiness.ready is True
-    field = prediction.summary["capture"]
-    assert field["predicted_step_ns"] is None
-    assert field["range_ns"] is None
+    assert "already captured" in (step.note or "")
+    assert (step.verdict, step.ready) == (ALREADY, True)
+    assert (step.predicted_step_ns, step.range_ns) == (None, None)
 
 
 def test_pieces_of_a_captured_recording_become_one_replay() -> None:
     drawn = loop(replays(4, gap=500, pieces=3), period=90_000, manifest=H200)  # type: ignore[arg-type]
-    step = predict(drawn).captured
-    assert step is not None
+    step = predict(drawn).capture
     assert step.already
-    assert step.step is not None
-    assert step.step.ns == pytest.approx(12_000 + 12 * 307 + 13_000)
-    assert "3 replays per step" in step.note
+    assert step.predicted_step_ns == 12_000 + 12 * 307 + 13_000
+    assert "3 replays per step" in (step.note or "")
 
 
 def test_constants_come_from_replays_of_the_run() -> None:
@@ -143,10 +134,13 @@ def test_one_captured_mode_gives_the_node_and_the_table_the_replay() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_recorded_eager_steps_within_two_percent(model: str) -> None:
-    step = predict(recorded.eager(model)).captured
-    assert step is not None
-    assert step.step is not None
-    assert abs(step.step.ns / TRUE[model]["graph"] - 1) < 0.02
-    assert step.step.low_ns < TRUE[model]["graph"] < step.step.high_ns
-    parts = step.busy_ns + step.gaps_ns + step.replay_ns + step.memset_ns
-    assert step.step.ns == pytest.approx(parts)
+    step = predict(recorded.eager(model)).capture
+    assert step.predicted_step_ns is not None
+    assert step.range_ns is not None
+    assert step.parts_ns is not None
+    assert abs(step.predicted_step_ns / TRUE[model]["graph"] - 1) < 0.02
+    assert step.range_ns[0] < TRUE[model]["graph"] < step.range_ns[1]
+    parts = step.parts_ns
+    assert parts.busy + parts.gaps + parts.replay + parts.memsets == pytest.approx(
+        step.predicted_step_ns, abs=3
+    )

@@ -11,40 +11,53 @@ from gaptrace.measure.fusion_model import Estimate
 from gaptrace.predict import PredictOptions, predict
 from gaptrace.predict.compiled import Host, launched_step
 from gaptrace.predict.saved import checked
+from gaptrace.results.codec import to_data
+from gaptrace.results.prediction import CompiledFigures, ValueBytes
 from tests.predict import recorded
 from tests.predict.recorded import MISSED, MODELS, TRUE
+
+
+def figures(answer: dict[str, Any], model: str = "llama4") -> CompiledFigures:
+    found = predict(recorded.eager(model), answer=answer).compile.predicted
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_kernels_busy_and_captured_step(model: str) -> None:
     found = predict(recorded.eager(model), answer=recorded.answer(model))
-    step, true = found.compiled, TRUE[model]
+    step, true = found.compile.predicted, TRUE[model]
     assert step is not None
-    assert step.exact
+    assert found.compile.exact
     assert step.kernels == true["kernels"] - MISSED[model][0]
     assert step.generated == true["generated"] - MISSED[model][1]
-    assert step.kernel_range is not None
-    assert step.kernel_range[0] <= true["kernels"] <= step.kernel_range[1]
-    assert step.busy is not None
-    assert abs(step.busy.ns / true["busy"] - 1) < 0.05
-    assert step.busy.low_ns < true["busy"] < step.busy.high_ns
-    assert step.captured is not None
-    assert abs(step.captured.ns / true["compiled-graph"] - 1) < 0.05
-    assert step.captured.low_ns < true["compiled-graph"] < step.captured.high_ns
-    assert step.by_class is not None
-    assert sum(step.by_class.values()) == pytest.approx(step.busy.ns)
+    kernels, busy, captured = step.range.kernels, step.range.busy_ns, step.range.captured_step_ns
+    assert kernels is not None
+    assert kernels[0] <= true["kernels"] <= kernels[1]
+    assert step.busy_ns is not None
+    assert busy is not None
+    assert abs(step.busy_ns / true["busy"] - 1) < 0.05
+    assert busy[0] < true["busy"] < busy[1]
+    assert step.captured_step_ns is not None
+    assert captured is not None
+    assert abs(step.captured_step_ns / true["compiled-graph"] - 1) < 0.05
+    assert captured[0] < true["compiled-graph"] < captured[1]
+    assert step.busy_ns_by_class is not None
+    assert sum(step.busy_ns_by_class.values()) == pytest.approx(step.busy_ns, abs=5)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_torch_version_stands_on_the_result(model: str) -> None:
-    field = predict(recorded.eager(model), answer=recorded.answer(model)).summary["compile"]
-    assert field["source"] == "Inductor of torch 2.13.0+cpu"
-    assert "recorded with 2.11.0" in field["note"]
-    assert field["torch"]["tested"] is True
+    field = predict(recorded.eager(model), answer=recorded.answer(model)).compile
+    assert field.source == "Inductor of torch 2.13.0+cpu"
+    assert isinstance(field.note, str)
+    assert "recorded with 2.11.0" in field.note
+    assert isinstance(field.torch, dict)
+    assert field.torch["tested"] is True
 
 
 def test_the_json_has_the_names_of_the_definitions() -> None:
-    found = predict(recorded.eager("llama4"), answer=recorded.answer("llama4")).summary
+    found = to_data(predict(recorded.eager("llama4"), answer=recorded.answer("llama4")))
     assert {"ready", "blockers", "predicted_step_ns", "range_ns"} <= set(found["capture"])
     assert {"predicted", "source"} <= set(found["compile"])
     assert {"kernels", "generated", "busy_ns", "step_ns", "captured_step_ns", "range"} <= set(
@@ -64,7 +77,7 @@ def test_the_square_has_measured_and_predicted_cells() -> None:
     }
     graph = cells["graph"]
     assert graph.step_ns is not None
-    assert graph.tokens_per_s == pytest.approx(1e9 / graph.step_ns)
+    assert graph.tokens_per_s == pytest.approx(1e9 / graph.step_ns, rel=1e-5)
     assert (graph.kernels, graph.launches) == (225, 1)
     assert cells["eager"].range_ns is None
     assert cells["eager"].source == "as profiled"
@@ -72,24 +85,24 @@ def test_the_square_has_measured_and_predicted_cells() -> None:
 
 def test_doubts_widen_what_is_printed_and_are_named() -> None:
     answer = recorded.answer("llama4")
-    sure = predict(recorded.eager("llama4"), answer=answer).compiled
+    sure = figures(answer)
     answer["doubts"] = [{"id": "graph_breaks", "text": "2 ops need a value", "ops": [0, 1]}]
-    unsure = predict(recorded.eager("llama4"), answer=answer).compiled
-    assert sure is not None
-    assert unsure is not None
-    assert sure.busy is not None
-    assert unsure.busy is not None
-    assert unsure.busy.ns == sure.busy.ns
-    assert unsure.busy.high_ns > sure.busy.high_ns
-    assert sure.kernel_range == (71, 87)
-    assert unsure.kernel_range == (59, 99)
-    assert unsure.doubts[0].ops == ("aten::embedding", "aten::arange")
+    unsure = figures(answer)
+    assert unsure.busy_ns == sure.busy_ns
+    assert sure.range.busy_ns is not None
+    assert unsure.range.busy_ns is not None
+    assert unsure.range.busy_ns[1] > sure.range.busy_ns[1]
+    assert sure.range.kernels == (71, 87)
+    assert unsure.range.kernels == (59, 99)
+    doubts = predict(recorded.eager("llama4"), answer=answer).compile.doubts
+    assert isinstance(doubts, tuple)
+    assert doubts[0].ops == ("aten::embedding", "aten::arange")
 
 
 def test_a_state_that_grows_stands_in_the_way_of_capture() -> None:
     answer = recorded.answer("llama4")
     answer["doubts"] = [{"id": "growing_state", "text": "2 states grow by cat", "ops": [1]}]
-    ready = predict(recorded.eager("llama4"), answer=answer).readiness
+    ready = predict(recorded.eager("llama4"), answer=answer).capture
     assert ready.verdict == "capturable after these changes"
     (item,) = ready.blockers
     assert (item.id, item.places[0].op) == ("growing_state", "aten::arange")
@@ -97,17 +110,16 @@ def test_a_state_that_grows_stands_in_the_way_of_capture() -> None:
 
 
 def test_figures_per_token_are_those_of_the_step_over_its_tokens() -> None:
-    found = predict(recorded.eager("llama4")).summary["capture"]
-    assert found["per_token"]["launches"] == 1
-    assert found["per_token"]["step_ns"] == pytest.approx(found["predicted_step_ns"], abs=1)
+    found = predict(recorded.eager("llama4")).capture
+    assert found.per_token is not None
+    assert found.per_token.launches == 1
+    assert found.per_token.step_ns == pytest.approx(found.predicted_step_ns, abs=1)
 
 
 def test_the_same_torch_prints_a_narrow_range() -> None:
     answer = recorded.answer("llama4")
     answer["torch"]["recorded"] = "2.13.0"
-    step = predict(recorded.eager("llama4"), answer=answer).compiled
-    assert step is not None
-    assert step.kernel_range == (77, 81)
+    assert figures(answer).range.kernels == (77, 81)
 
 
 def test_a_launched_step_may_cost_the_host_half_to_double() -> None:
@@ -128,26 +140,22 @@ def test_a_launched_step_may_cost_the_host_half_to_double() -> None:
 
 def test_kernels_that_no_op_launched_stay() -> None:
     answer = recorded.answer("gpt2_4")
-    plain = predict(recorded.eager("gpt2_4"), answer=answer).compiled
+    plain = figures(answer, "gpt2_4")
     answer["counts"] |= {"unrecorded_kernels": 2, "unrecorded_ns": 9_000, "total": 56}
-    step = predict(recorded.eager("gpt2_4"), answer=answer).compiled
-    assert plain is not None
-    assert step is not None
-    assert plain.busy is not None
-    assert step.busy is not None
-    assert step.busy.ns == plain.busy.ns + 9_000
-    assert step.by_class is not None
-    assert sum(step.by_class.values()) == pytest.approx(step.busy.ns)
+    step = figures(answer, "gpt2_4")
+    assert plain.busy_ns is not None
+    assert step.busy_ns == plain.busy_ns + 9_000
+    assert step.busy_ns_by_class is not None
+    assert sum(step.busy_ns_by_class.values()) == pytest.approx(step.busy_ns, abs=5)
 
 
 def test_a_compiled_recording_says_so() -> None:
     answer = recorded.answer("gpt2_4") | {"already": "compiled"}
     found = predict(recorded.eager("gpt2_4"), answer=answer)
-    assert found.compiled is not None
-    assert found.compiled.already
+    assert found.compile.already
     assert found.savings is None
-    assert found.summary["compile"]["predicted"] is None
-    assert found.summary["compile"]["note"] == "already compiled"
+    assert found.compile.predicted is None
+    assert found.compile.note == "already compiled"
 
 
 def stacked(answer: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +192,7 @@ def stacked(answer: dict[str, Any]) -> dict[str, Any]:
 def test_a_stacked_cache_is_named_with_its_loss_and_gain() -> None:
     answer = recorded.answer("llama4")
     found = predict(recorded.eager("llama4"), answer=stacked(answer))
-    (cache,) = found.stacked
+    (cache,) = found.stacked_caches
     first = answer["kernels"]["generated"][0]
     # 850 and 50 for each load, and 70 MB at 3.5 TB/s; less the eager kernels it replaces.
     time = 850 + 50 * len(first["reads"]) + 20_000
@@ -193,11 +201,12 @@ def test_a_stacked_cache_is_named_with_its_loss_and_gain() -> None:
     assert 18_000 < cache.gain_ns < 21_000
     assert "stacked buffers (35.0 MB each)" in cache.text
     assert f"{cache.gain_ns / 1000:.1f} µs of busy time won" in cache.text
-    assert found.compiled is not None
-    assert found.compiled.losses[0].kernels == 1
-    assert found.compiled.what_ifs[0].gain_ns == cache.gain_ns
+    assert isinstance(found.compile.losses, tuple)
+    assert isinstance(found.compile.what_ifs, tuple)
+    assert found.compile.losses[0].kernels == 1
+    assert found.compile.what_ifs[0].gain_ns == cache.gain_ns
     without = stacked(answer) | {"what_ifs": []}
-    (open_end,) = predict(recorded.eager("llama4"), answer=without).stacked
+    (open_end,) = predict(recorded.eager("llama4"), answer=without).stacked_caches
     assert open_end.gain_ns is None
     assert "unstack-cache" in open_end.text
 
@@ -205,9 +214,10 @@ def test_a_stacked_cache_is_named_with_its_loss_and_gain() -> None:
 def test_a_what_if_that_does_not_apply_gives_its_reason() -> None:
     answer = recorded.answer("llama4")
     answer["what_ifs"] = [{"name": "batch=1", "error": "the step was recorded at batch 1"}]
-    found = predict(recorded.eager("llama4"), answer=answer).summary["compile"]["what_ifs"]
-    assert found[0]["error"] == "the step was recorded at batch 1"
-    assert found[0]["gain_ns"] is None
+    found = predict(recorded.eager("llama4"), answer=answer).compile.what_ifs
+    assert isinstance(found, tuple)
+    assert found[0].error == "the step was recorded at batch 1"
+    assert found[0].gain_ns is None
 
 
 def test_savings_add_up_and_grow_with_the_batch() -> None:
@@ -217,10 +227,11 @@ def test_savings_add_up_and_grow_with_the_batch() -> None:
     assert found is not None
     assert found.source == "exact dataflow"
     assert sum(group.launches for group in found.groups) == found.launches
-    assert sum(group.bytes for group in found.groups) == pytest.approx(found.bytes)
-    assert found.batch[1] == pytest.approx((found.bytes, found.time_ns))
-    assert found.bytes < found.batch[16][0] < 16 * found.bytes
-    assert found.values["aten::silu"] == (4 * 16_384, 4 * 16_384)
+    assert sum(group.bytes for group in found.groups) == pytest.approx(found.bytes, abs=20)
+    one, more = found.at_batch["1"], found.at_batch["16"]
+    assert (one.bytes, one.time_ns) == (found.bytes, found.time_ns)
+    assert found.bytes < more.bytes < 16 * found.bytes
+    assert found.values["aten::silu"] == ValueBytes(4 * 16_384, 4 * 16_384)
     assert [g.time_ns for g in found.groups] == sorted(
         (g.time_ns for g in found.groups), reverse=True
     )

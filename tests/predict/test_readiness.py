@@ -10,7 +10,7 @@ import pytest
 
 from gaptrace.analysis import analyze
 from gaptrace.predict import predict
-from gaptrace.results.prediction import AFTER_CHANGES, AS_IT_IS, IN_PIECES, Blocker, Readiness
+from gaptrace.results.prediction import AFTER_CHANGES, AS_IT_IS, IN_PIECES, Blocker, Capture
 from gaptrace.trace import RunInfo
 from tests.builders import (
     Event,
@@ -33,11 +33,11 @@ SHAPES = {"dims": [[1, 64], [64, 64]], "types": ["float", "float"]}
 Draw = Callable[[int, int, int], list[Event]]
 
 
-def ready(draw: Draw, **manifest: Any) -> Readiness:
-    return predict(loop(draw, period=60_000, manifest={**H200, **manifest})).readiness
+def ready(draw: Draw, **manifest: Any) -> Capture:
+    return predict(loop(draw, period=60_000, manifest={**H200, **manifest})).capture
 
 
-def the(found: Readiness, name: str) -> Blocker:
+def the(found: Capture, name: str) -> Blocker:
     (item,) = [item for item in found.blockers if item.id == name]
     return item
 
@@ -189,7 +189,7 @@ def test_seams_at_attention_and_what_they_cost() -> None:
     (plan,) = ready(draw).pieces
     assert (plan.seams_at, plan.seams, plan.pieces) == ("attention", 2, 3)
     # Two ops of 3,000 on the host and three replays of 13,000.
-    assert plan.step.ns == 2 * 3_000 + 3 * 13_000
+    assert plan.predicted_step_ns == 2 * 3_000 + 3 * 13_000
     assert plan.cost_ns > 0
 
 
@@ -212,29 +212,30 @@ def test_pieces_never_take_less_than_one_graph(dur: int) -> None:
         ]
 
     found = predict(loop(draw, period=400_000, manifest=H200))
-    (plan,) = found.readiness.pieces
-    assert found.captured is not None
-    whole = found.captured.step
-    assert whole is not None
-    assert found.captured.memset_ns > 0
-    assert plan.step.ns > whole.ns
-    assert plan.step.low_ns >= whole.low_ns
-    assert plan.step.high_ns >= whole.high_ns
-    assert plan.cost_ns == pytest.approx(plan.step.ns - whole.ns)
+    whole = found.capture
+    (plan,) = whole.pieces
+    assert whole.predicted_step_ns is not None
+    assert whole.range_ns is not None
+    assert whole.parts_ns is not None
+    assert plan.range_ns is not None
+    assert whole.parts_ns.memsets > 0
+    assert plan.predicted_step_ns > whole.predicted_step_ns
+    assert plan.range_ns[0] >= whole.range_ns[0]
+    assert plan.range_ns[1] >= whole.range_ns[1]
+    assert plan.cost_ns == pytest.approx(plan.predicted_step_ns - whole.predicted_step_ns, abs=1)
     if dur == 40_000:
         # The GPU sets the pace: all it needs more are the starts of two further pieces.
-        node = found.captured.gaps_ns / found.captured.nodes
+        node = whole.parts_ns.gaps / (whole.nodes or 1)
         assert 0 < plan.cost_ns < 4 * node
 
 
 @pytest.mark.parametrize("model", recorded.MODELS)
 def test_pieces_of_recorded_steps_take_no_less_than_one_graph(model: str) -> None:
     found = predict(recorded.eager(model))
-    assert found.captured is not None
-    assert found.captured.step is not None
-    assert found.readiness.pieces
-    for plan in found.readiness.pieces:
-        assert plan.step.ns >= found.captured.step.ns
+    assert found.capture.predicted_step_ns is not None
+    assert found.capture.pieces
+    for plan in found.capture.pieces:
+        assert plan.predicted_step_ns >= found.capture.predicted_step_ns
 
 
 def test_the_module_and_the_python_frames_of_a_wait() -> None:
@@ -286,7 +287,7 @@ def test_one_complete_step_cannot_show_differences() -> None:
             *eagers(begin, 1 + 100 * step, *names),
         ]
     trace = dataclasses.replace(trace_of(*events), run=RunInfo("run", H200))
-    found = predict(analyze(trace)).readiness
+    found = predict(analyze(trace)).capture
     assert found.verdict == AS_IT_IS
     assert any("one step is complete" in text for text in found.unknown)
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gaptrace.document.blocks import Chart, Detail, blocks_of
+from gaptrace.document.build import document
+from gaptrace.document.sections import Context
 from gaptrace.errors import GaptraceError
 from gaptrace.measure.options import Options
 from gaptrace.predict import predict, predict_run
-from gaptrace.report.predict_cells import predicted_cells
-from gaptrace.report.predict_text import help_section, predict_report
+from gaptrace.render import formats
+from gaptrace.render.formats import Style
 from gaptrace.runs.read import read_run
 from gaptrace.units import time
 from tests.compare.runs import write_run
@@ -23,15 +26,18 @@ from tests.sweep_folders import make_sweep, step_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gaptrace.predict import Prediction
-    from gaptrace.results.prediction import Score
+    from gaptrace.results.prediction import PredictionResult, Score
 
 
-def of_run(folder: Path) -> Prediction:
+def of_run(folder: Path) -> PredictionResult:
     return predict_run(read_run(str(folder), Options(), use_cache=False))
 
 
-def row(found: Prediction, name: str) -> Score:
+def report(found: PredictionResult, detail: Detail = Detail.FULL) -> str:
+    return formats.get("terminal").render(document(found, Context(detail)), Style())
+
+
+def row(found: PredictionResult, name: str) -> Score:
     (item,) = [item for item in found.score if item.id == name]
     return item
 
@@ -41,24 +47,21 @@ def test_a_saved_answer_is_used_and_host_times_are_unprofiled(model: str, tmp_pa
     run = recorded.eager_run(tmp_path, model)
     (run / "eager/1/prediction.json").write_text(json.dumps(recorded.answer(model)))
     found = of_run(run)
-    assert found.compiled is not None
-    assert found.compiled.exact
-    assert not found.compiled.profiled
+    assert found.compile.exact
+    assert found.compile.predicted is not None
     assert found.subject.step_source == "unprofiled"
     # Launches of the compiled step at the host time per launch of the eager one.
-    assert found.compiled.launched is not None
     launches = {"llama4": (226, 80), "gpt2_4": (120, 55)}[model]
     per_launch = TRUE[model]["eager"] / launches[0]
-    assert found.compiled.launched.ns == pytest.approx(launches[1] * per_launch, rel=0.25)
+    assert found.compile.predicted.step_ns == pytest.approx(launches[1] * per_launch, rel=0.25)
     assert found.square["eager"].step_ns == TRUE[model]["eager"]
     assert found.square["compiled-graph"].known == "predicted"
 
 
 def test_without_an_answer_the_estimate_says_what_it_is(tmp_path: Path) -> None:
     found = of_run(recorded.eager_run(tmp_path, "llama4"))
-    assert found.compiled is not None
-    assert found.compiled.source == "estimated from shapes"
-    assert found.square["compiled"].note.startswith("estimated from shapes")
+    assert found.compile.source == "estimated from shapes"
+    assert (found.square["compiled"].note or "").startswith("estimated from shapes")
 
 
 def test_a_broken_answer_is_an_error_with_a_way_out(tmp_path: Path) -> None:
@@ -75,12 +78,12 @@ def test_why_a_captured_mode_failed_is_evidence(tmp_path: Path) -> None:
     failure = {"kind": "sync", "reason": "the step waits for the GPU", "evidence": evidence}
     recorded.failed_mode(run, "gpt2_4", "graph", failure)
     found = of_run(run)
-    assert found.readiness.verdict == "capturable after these changes"
-    (item,) = [item for item in found.readiness.blockers if item.id == "sync"]
+    assert found.capture.verdict == "capturable after these changes"
+    (item,) = [item for item in found.capture.blockers if item.id == "sync"]
     assert item.places[0].stack == ("model.py:12",)
-    assert "failed in this run" in found.readiness.tried
+    assert "failed in this run" in (found.capture.tried or "")
     assert found.square["graph"].known == "predicted"
-    assert "could not run: the step waits" in found.square["graph"].note
+    assert "could not run: the step waits" in (found.square["graph"].note or "")
 
 
 def test_captured_modes_are_scored(tmp_path: Path) -> None:
@@ -91,10 +94,11 @@ def test_captured_modes_are_scored(tmp_path: Path) -> None:
     assert row(found, "graph_step").realised == 21_007
     assert row(found, "compiled_graph_step_from_compiled").realised == 27_007
     for item in found.score:
-        assert item.error == pytest.approx(item.predicted / item.realised - 1)
-        assert item.low is not None
-        assert item.high is not None
-        assert item.inside == (item.low <= item.realised <= item.high)
+        error = item.predicted / item.realised - 1
+        assert item.error == pytest.approx(error, rel=1e-3, abs=1e-5)
+        assert item.range is not None
+        assert item.inside == (item.range[0] <= item.realised <= item.range[1])
+        assert item.source == "unprofiled"
 
 
 def test_the_compiled_step_is_scored_figure_by_figure(tmp_path: Path) -> None:
@@ -135,17 +139,14 @@ def test_realised_keeps_busy_and_idle_apart_and_names_losses(tmp_path: Path) -> 
 
 def test_constants_of_the_scored_mode_are_never_used_for_it(tmp_path: Path) -> None:
     found = of_run(write_run(tmp_path / "run", repeats=1, modes=("eager", "graph")))
-    assert found.captured is not None
-    assert found.captured.source.startswith("table: ")
+    assert (found.capture.source or "").startswith("table: ")
     both = of_run(write_run(tmp_path / "both", repeats=1))
-    assert both.captured is not None
-    assert both.captured.source == "replays of this run (compiled-graph)"
+    assert both.capture.source == "replays of this run (compiled-graph)"
 
 
 def test_a_compiled_recording_predicts_only_its_capture(tmp_path: Path) -> None:
     found = of_run(write_run(tmp_path / "run", repeats=1, modes=("compiled",)))
-    assert found.compiled is not None
-    assert found.compiled.already
+    assert found.compile.already
     assert found.square["compiled-graph"].known == "predicted"
     assert found.square["graph"].known == "not recorded"
 
@@ -155,9 +156,9 @@ def test_a_captured_recording_predicts_nothing_more_of_capture(tmp_path: Path) -
     assert [mode for mode, cell in found.square.items() if cell.known != "not recorded"] == [
         "compiled-graph"
     ]
-    assert help_section(found, color=False) == ""
-    assert "already captured" in predict_report(found, color=False)
-    assert "already compiled" in predict_report(found, color=False)
+    assert not any(isinstance(block, Chart) for block in blocks_of(document(found)))
+    assert "already captured" in report(found)
+    assert "already compiled" in report(found)
 
 
 def test_the_same_from_bare_traces(tmp_path: Path) -> None:
@@ -188,53 +189,61 @@ def test_a_measured_step_in_pieces_stands_beside_the_predicted_ones(tmp_path: Pa
     modes = ("eager", "compiled-graph", "piecewise")
     run = make_sweep(tmp_path, batches=(1,), modes=modes, repeats=1) / "batch-1"
     found = of_run(run)
-    parts = found.measured_pieces
+    parts = found.capture.measured_pieces
     assert parts is not None
     assert (parts.pieces, parts.seams, parts.source) == (5, 4, "unprofiled")
     assert (parts.step_ns, parts.whole_ns) == (
         step_of("piecewise", 1),
         step_of("compiled-graph", 1),
     )
-    assert found.summary["capture"]["measured_pieces"]["step_ns"] == step_of("piecewise", 1)
-    text = " ".join(predict_report(found, color=False).split())
-    assert "measured in pieces: the eager step, 5 pieces with 4 seams; step 586 µs" in text
-    assert "80.8 µs more than one graph of it, measured too" in text
-    plan = found.readiness.pieces[0]
-    assert f"at least {time(plan.cost_ns)} more than one graph" in text
-    price = f"{time(plan.seams * 12_500)} to {time(plan.seams * 21_800)}"
-    assert f"{plan.seams} seams at the 12.5 to 21.8 µs measured on an H200: {price}" in text
+    assert parts.more_ns == parts.step_ns - (parts.whole_ns or 0)
+    text = " ".join(report(found).split())
+    assert "Measured in pieces: the eager step, 5 pieces with 4 gaps between them; step" in text
+    assert "+80.8 µs against one graph of it, measured too" in text
+    plan = found.capture.pieces[0]
+    assert f"≥ {time(plan.cost_ns)} more than one graph" in text
+    assert plan.price_ns == (plan.seams * 12_500, plan.seams * 21_800)
+    assert f"{plan.seams} gaps between pieces at the 12.5 to 21.8 µs measured on an H200:" in text
 
 
 def test_a_run_without_pieces_has_none_measured(tmp_path: Path) -> None:
     found = of_run(recorded.eager_run(tmp_path, "gpt2_4"))
-    assert found.measured_pieces is None
-    assert found.summary["capture"]["measured_pieces"] is None
-    assert "measured in pieces" not in predict_report(found, color=False)
+    assert found.capture.measured_pieces is None
+    assert "Measured in pieces" not in report(found)
 
 
-def test_cells_for_the_report_are_the_predicted_ones(tmp_path: Path) -> None:
+def test_the_cells_of_the_chart_are_hatched_where_predicted(tmp_path: Path) -> None:
     run = recorded.eager_run(tmp_path, "llama4")
     (run / "eager/1/prediction.json").write_text(json.dumps(recorded.answer("llama4")))
     found = of_run(run)
-    cells = predicted_cells(found)
-    assert set(cells) == {"graph", "compiled", "compiled-graph"}
-    assert cells["graph"].known == "predicted"
-    assert cells["graph"].range_ns is not None
-    assert cells["graph"].step_ns == found.square["graph"].step_ns
+    assert found.best == "compiled-graph"
+    assert found.times == pytest.approx(
+        TRUE["llama4"]["eager"] / (found.square["compiled-graph"].step_ns or 1), rel=1e-5
+    )
+    (chart,) = [block for block in blocks_of(document(found)) if isinstance(block, Chart)]
+    points = {point.key: point for point in chart.panels[0].series[0].points}
+    assert {mode for mode, point in points.items() if point.hatched} == {
+        "graph", "compiled", "compiled-graph",
+    }  # fmt: skip
+    graph = found.square["graph"]
+    assert graph.rate_range is not None
+    assert (points["graph"].y.low, points["graph"].y.high) == graph.rate_range
 
 
-def test_the_report_has_every_part(tmp_path: Path) -> None:
+@pytest.mark.parametrize("detail", list(Detail))
+def test_the_report_has_every_part(tmp_path: Path, detail: Detail) -> None:
     run = recorded.eager_run(tmp_path, "llama4")
     (run / "eager/1/prediction.json").write_text(json.dumps(recorded.answer("llama4")))
-    text = predict_report(of_run(run), color=False)
+    text = " ".join(report(of_run(run), detail).split())
+    assert text.startswith("Compiled, captured would be fastest: 2510 tok/s, 14.0x eager, launched")
     for part in (
-        "What would help",
-        "capture: capturable as it is",
-        "in pieces: 5 pieces",
-        "compiled step: 79 kernels of 225 eager",
+        "Tokens per second by mode",
+        "Capture: capturable as it is",
+        "In pieces: 5 pieces",
+        "Compiled step, predicted: 79 (71 to 87) kernels of 225 eager, 41 (37 to 45) of them",
         "whose compiler may count differently",
-        "fused groups",
-        "constants: table: measured on H200",
+        "Fusion saves 152 launches",
+        "table: measured on H200",
     ):
-        assert part in text.replace("\n    ", " ").replace("\n", " "), part
-    assert max(map(len, text.splitlines())) <= 88
+        assert part in text, part
+    assert ("fused groups" in text) == (detail is Detail.FULL)

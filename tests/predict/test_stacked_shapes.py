@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gaptrace.document.build import document
 from gaptrace.measure.result import Analysis
 from gaptrace.predict import predict
 from gaptrace.predict.nodes import step_nodes
 from gaptrace.predict.stacked_shapes import StackedWrites, stacked_writes
-from gaptrace.report.predict_text import predict_report
+from gaptrace.render import formats
+from gaptrace.render.formats import Style
 from tests.builders import Event, op
 from tests.measure.loops import ADD, GEMM, eager, loop
 
@@ -67,17 +69,19 @@ def test_writes_into_layers_of_stacks() -> None:
 
 def test_it_is_named_with_its_loss_and_gain() -> None:
     prediction = predict(cache_step([LAYERS, 1, ROWS, WIDTH], [1, ROWS, WIDTH]))
-    (cache,) = prediction.stacked
+    (cache,) = prediction.stacked_caches
     assert cache.gain_ns == cache.loss_ns > 0
-    assert prediction.compiled is not None
-    assert [doubt.id for doubt in prediction.compiled.doubts] == ["stacked_cache"]
-    assert prediction.compiled.busy is not None
-    plain = predict(cache_step([1, ROWS, WIDTH, 1], [1, ROWS, WIDTH])).compiled
+    step = prediction.compile.predicted
+    assert step is not None
+    assert isinstance(prediction.compile.doubts, tuple)
+    assert [doubt.id for doubt in prediction.compile.doubts] == ["stacked_cache"]
+    plain = predict(cache_step([1, ROWS, WIDTH, 1], [1, ROWS, WIDTH])).compile.predicted
     assert plain is not None
-    assert plain.busy is not None
-    assert prediction.compiled.busy.ns == pytest.approx(plain.busy.ns + cache.loss_ns)
-    assert prediction.compiled.kernels == (plain.kernels or 0) + 2
-    assert predict_report(prediction, color=False).count("stacked cache:") == 1
+    assert plain.busy_ns is not None
+    assert step.busy_ns == pytest.approx(plain.busy_ns + cache.loss_ns, abs=2)
+    assert step.kernels == plain.kernels + 2
+    text = formats.get("terminal").render(document(prediction), Style())
+    assert text.count("Stacked cache:") == 1
 
 
 @pytest.mark.parametrize(
