@@ -53,6 +53,9 @@ _SAMPLED = 7
 # A first step reads the prompt if it runs other kernels than the later ones, which run the same or
 # are so much less busy.
 _BUSIER, _SAME_KERNELS, _CLEARLY = 1.5, 0.7, 0.15
+# Of an inferred first step: no less like the usual one than but a few are, and no longer busy than
+# any other but for a clock that rises.
+_FEW, _LONGER = 0.05, 1.1
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ def _decided(
     if len(marks) == 0 or marks.sequence is None:
         return INFERENCE, "nothing shows that a token is made"
     steps = [i for i in range(len(marks)) if labels[i] in (None, DECODE)]
+    if marks.drafts:
+        return DECODE, "each step checks drafts and counts those that are accepted"
     length = _query_length(trace, windows, steps)
     if marks.word and length != "many" and not _convolves(trace):
         return DECODE, "the marks' own word says so"
@@ -301,15 +306,45 @@ def _prefills(
         if len(known) > 0.5 * count:
             usual = Counter(known).most_common(1)[0][0]
             return [step for step, tokens in enumerate(read) if tokens > usual]
+    if marks.row[0] < 0:
+        return _unlike_the_later(trace, links, marks, op_step, busy_ns)
     if 0 in marks.odd:
         return [0]
-    names = [
-        Counter(trace.name[links.row[op_step == step]].tolist()) for step in (0, 1, count // 2)
-    ]
-    first, second = _in_common(names[0], names[2]), _in_common(names[1], names[2])
+    first, second, usual = (_ops_of(trace, links, op_step, step) for step in (0, 1, count // 2))
+    unlike = _in_common(first, usual)
     busier = busy_ns[0] > _BUSIER * float(np.median(busy_ns))
-    unlike = first < _SAME_KERNELS
-    return [0] if unlike and (busier or second > first + _CLEARLY) else []
+    later = _in_common(second, usual)
+    return [0] if unlike < _SAME_KERNELS and (busier or later > unlike + _CLEARLY) else []
+
+
+def _unlike_the_later(
+    trace: Trace, links: Links, marks: Marks, op_step: Ints, busy_ns: Ints
+) -> list[int]:
+    """The first step, unless it runs the same kernels in the same time as the later ones do.
+
+    Nothing marks it as decode, and a recording mostly begins with a prompt, whose pass does the
+    same ops with other kernels, or with longer ones. Later steps that are more like it than like
+    the others read a prompt as well.
+    """
+    count = len(marks)
+    ops = [_ops_of(trace, links, op_step, step) for step in range(count)]
+    usual = ops[count // 2]
+    # The last one is open.
+    later = np.array([_in_common(ops[step], usual) for step in range(1, max(count - 1, 2))])
+    others = set().union(*ops[1:])
+    alike = _in_common(ops[0], usual) >= float(np.quantile(later, _FEW, method="lower"))
+    long = busy_ns[0] > _LONGER * int(busy_ns[1 : max(count - 1, 2)].max())
+    if 0 not in marks.odd and alike and set(ops[0]) <= others and not long:
+        return []
+    return [0] + [
+        step
+        for step in range(1, count)
+        if _in_common(ops[step], ops[0]) > _in_common(ops[step], usual)
+    ]
+
+
+def _ops_of(trace: Trace, links: Links, op_step: Ints, step: int) -> Counter[int]:
+    return Counter(trace.name[links.row[op_step == step]].tolist())
 
 
 def _in_common(left: Counter[int], right: Counter[int]) -> float:
