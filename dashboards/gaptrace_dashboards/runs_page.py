@@ -8,7 +8,6 @@ from typing import Any
 from dash import dcc, html
 
 from gaptrace import units
-from gaptrace.knowledge.glossary import entries
 from gaptrace.quantity import NS, SHARE, TRACED, Number, Quantity
 from gaptrace.render.elements import Element, element
 from gaptrace.render.html_blocks import Page, table
@@ -23,41 +22,24 @@ from gaptrace_dashboards.rows import Row, short_path
 from gaptrace_dashboards.urls import run_url
 
 TICK_MS = 1_500
-# Glossary entry and header of the columns.
-MEANINGS = (
-    ("verdict", "trace"),
-    ("tokens-per-s", "tok/s"),
-    ("period", "step"),
-    ("idle", "idle"),
-    ("kernels-per-token", "kernels/tok"),
-    ("launches-per-token", "launches/tok"),
-    ("host-dispatch", "host/tok"),
-    ("rate-source", "times"),
-    ("binding-ceiling", "limited by"),
+COLUMNS = (
+    Column("name", "run", "link", 250, pinned=True),
+    Column("verdict", "trace", "text", 92, term="verdict"),
+    Column("rate", "tok/s", "number", 88, term="tokens-per-s"),
+    Column("step", "step, ms", "number", 92, term="period"),
+    Column("idle", "idle", "number", 72, term="idle"),
+    Column("kernels", "kernels/tok", "number", 116, term="kernels-per-token"),
+    Column("launches", "launches/tok", "number", 124, term="launches-per-token"),
+    Column("host", "host/tok, ms", "number", 152, term="host-dispatch"),
+    Column("basis", "times", "text", 104, term="rate-source"),
+    Column("binding", "limited by", "text", 104, term="binding-ceiling"),
+    Column("spark", "step times", "spark", 120),
+    Column("mode", "mode", "text", 134),
+    Column("gpu", "GPU", "text", 150),
+    Column("model", "model", "text", 150),
+    Column("date", "date", "text", 130),
+    Column("sentence", "in one sentence", "name", 320, grow=1),
 )
-
-
-def columns() -> list[Column]:
-    """The columns of the table, with the glossary's one-sentence answers as tips."""
-    said = {entry.id: entry.answer for entry in entries()}
-    return [
-        Column("name", "run", "link", 250, pinned=True),
-        Column("verdict", "trace", "text", 92, tip=said.get("verdict", "")),
-        Column("rate", "tok/s", "number", 88, tip=said.get("tokens-per-s", "")),
-        Column("step", "step, ms", "number", 92, tip=said.get("period", "")),
-        Column("idle", "idle", "number", 72, tip=said.get("idle", "")),
-        Column("kernels", "kernels/tok", "number", 116, tip=said.get("kernels-per-token", "")),
-        Column("launches", "launches/tok", "number", 124, tip=said.get("launches-per-token", "")),
-        Column("host", "host/tok, ms", "number", 152, tip=said.get("host-dispatch", "")),
-        Column("basis", "times", "text", 104, tip=said.get("rate-source", "")),
-        Column("binding", "limited by", "text", 104, tip=said.get("binding-ceiling", "")),
-        Column("spark", "step times", "spark", 120),
-        Column("mode", "mode", "text", 134),
-        Column("gpu", "GPU", "text", 150),
-        Column("model", "model", "text", 150),
-        Column("date", "date", "text", 130),
-        Column("sentence", "in one sentence", "name", 320, grow=1),
-    ]
 
 
 def grid_rows(library: Library) -> list[dict[str, Any]]:
@@ -194,8 +176,8 @@ def runs_page(library: Library) -> list[Any]:
             ],
             className="tools",
         ),
-        grid("runs-grid", columns(), rows, picks=True, height=table_height(len(rows))),
-        component(meanings(MEANINGS, Page())),
+        grid("runs-grid", COLUMNS, rows, picks=True, height=table_height(len(rows))),
+        component(meanings(COLUMNS, Page())),
         html.Div(ladder_part(recordings), id="ladder"),
     ]  # fmt: skip
 

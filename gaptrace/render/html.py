@@ -232,7 +232,8 @@ def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
 
 
 def _shell(document: Document, content: Sequence[Any], data: Sequence[Element | None]) -> str:
-    first, last = asset_text("theme.js"), [asset_text("timeline.js"), asset_text("report.js")]
+    first = asset_text("theme.js")
+    last = [asset_text(name) for name in ("timeline.js", "tables.js", "report.js")]
     head = element(
         "head",
         element("meta", charset="utf-8"),

@@ -62,7 +62,7 @@ def basis_words(basis: str) -> str:
 def text_table(table: Table, shown: int | None = None) -> TextTable:
     """A table with its numbers as text; at most `shown` rows, and how many more there are."""
     rows = table.rows if shown is None else table.rows[:shown]
-    chosen = [_unit(column, i, table.rows) for i, column in enumerate(table.columns)]
+    chosen = [_unit(column, table) for column in table.columns]
     headings = tuple(
         Heading(column.label, unit, column.basis, column.unit is not None or column.numeric)
         for column, unit in zip(table.columns, chosen, strict=True)
@@ -78,10 +78,12 @@ def text_table(table: Table, shown: int | None = None) -> TextTable:
     return TextTable(headings, texts, tuple(row_units), len(table.rows) - len(rows))
 
 
-def _unit(column: Column, index: int, rows: tuple[Row, ...]) -> str:
+def _unit(column: Column, table: Table) -> str:
+    """The unit that a column is shown in: one for all columns of a label, whatever their basis."""
     if column.unit is None:
         return ""
-    cells = (row.cells[index] for row in rows)
+    alike = [(c.label, c.unit) == (column.label, column.unit) for c in table.columns]
+    cells = (cell for row in table.rows for cell, own in zip(row.cells, alike, strict=True) if own)
     return units.shown_unit((c for c in cells if isinstance(c, Quantity)), column.unit)
 
 

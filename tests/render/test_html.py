@@ -280,7 +280,7 @@ def test_the_embedded_data_is_the_result() -> None:
 def test_hostile_names_stay_text() -> None:
     text = render(doc(hostile()))
     page = Parsed(text)
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 4
     assert set(page.data) == {"timelines", "result"}
     assert not any(tag == "img" for tag, _ in page.elements)
     for raw in ("</script><img", "\x00", "\u202e", "\u2028"):

@@ -30,10 +30,6 @@ function toggleTheme() {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 
 /* Tables. */
-function valueOf(cell) {
-  if (!cell) { return ""; }
-  return cell.hasAttribute("data-v") ? parseFloat(cell.getAttribute("data-v")) : cell.classList.contains("n") ? NaN : cell.textContent.toLowerCase();
-}
 function whole(cell) {
   var full = cell.querySelector(".whole");
   return cell.hasAttribute("data-v") ? cell.getAttribute("data-v") : (full || cell).textContent.trim();
@@ -42,22 +38,7 @@ function wireTable(table) {
   var body = table.tBodies[0], rows = Array.prototype.slice.call(body.rows), frame = table.closest(".frame");
   var heads = all("thead th", table);
   if (rows.length < 8) { return; }
-  heads.forEach(function (th, column) {
-    var sort = button("", "sort", function () {
-      var up = th.getAttribute("aria-sort") === "descending" || (!th.hasAttribute("aria-sort") && !th.classList.contains("n"));
-      heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
-      th.setAttribute("aria-sort", up ? "ascending" : "descending");
-      var keyed = rows.map(function (row, i) { return [valueOf(row.cells[column]), i, row]; });
-      keyed.sort(function (a, b) {
-        if (a[0] !== a[0] || b[0] !== b[0]) { return (a[0] !== a[0]) - (b[0] !== b[0]) || a[1] - b[1]; }
-        return (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0) * (up ? 1 : -1) || a[1] - b[1];
-      });
-      keyed.forEach(function (k) { body.appendChild(k[2]); });
-    });
-    sort.className = "sort";
-    sort.setAttribute("aria-label", "sort by " + th.textContent);
-    th.appendChild(sort);
-  });
+  window.gaptraceSort(table);
   var tools = make("div", "tools"), box = make("input"), count = make("span", "soft");
   box.type = "search";
   box.placeholder = "filter";
