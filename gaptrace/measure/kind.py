@@ -300,7 +300,9 @@ def _prefills(
     count = len(marks)
     if count < 3:
         return []
-    if (trace.op.shape >= 0).any() and not _grows(trace, windows, list(range(count))):
+    if (trace.op.shape >= 0).any():
+        if _grows(trace, windows, list(range(count))):
+            return []
         read = [_read(trace, windows, step) for step in range(count)]
         known = [tokens for tokens in read if tokens]
         if len(known) > 0.5 * count:
@@ -310,11 +312,10 @@ def _prefills(
         return _unlike_the_later(trace, links, marks, op_step, busy_ns)
     if 0 in marks.odd:
         return [0]
-    first, second, usual = (_ops_of(trace, links, op_step, step) for step in (0, 1, count // 2))
-    unlike = _in_common(first, usual)
+    middle = _ops_of(trace, links, op_step, count // 2)
+    first, second = (_in_common(_ops_of(trace, links, op_step, step), middle) for step in (0, 1))
     busier = busy_ns[0] > _BUSIER * float(np.median(busy_ns))
-    later = _in_common(second, usual)
-    return [0] if unlike < _SAME_KERNELS and (busier or later > unlike + _CLEARLY) else []
+    return [0] if first < _SAME_KERNELS and (busier or second > first + _CLEARLY) else []
 
 
 def _unlike_the_later(
@@ -328,19 +329,18 @@ def _unlike_the_later(
     """
     count = len(marks)
     ops = [_ops_of(trace, links, op_step, step) for step in range(count)]
-    usual = ops[count // 2]
-    # The last one is open.
-    later = np.array([_in_common(ops[step], usual) for step in range(1, max(count - 1, 2))])
-    others = set().union(*ops[1:])
-    alike = _in_common(ops[0], usual) >= float(np.quantile(later, _FEW, method="lower"))
-    long = busy_ns[0] > _LONGER * int(busy_ns[1 : max(count - 1, 2)].max())
-    if 0 not in marks.odd and alike and set(ops[0]) <= others and not long:
+    common = np.array([_in_common(own, ops[count // 2]) for own in ops])
+    seen = Counter(name for own in ops for name in own)
+    alone = np.array([sum(seen[name] == 1 for name in own) for own in ops])
+    later = slice(1, max(count - 1, 2))  # the last one is open
+    if (
+        0 not in marks.odd
+        and common[0] >= float(np.quantile(common[later], _FEW, method="lower"))
+        and alone[0] <= alone[later].max()
+        and busy_ns[0] <= _LONGER * int(busy_ns[later].max())
+    ):
         return []
-    return [0] + [
-        step
-        for step in range(1, count)
-        if _in_common(ops[step], ops[0]) > _in_common(ops[step], usual)
-    ]
+    return [0] + [step for step in range(1, count) if _in_common(ops[step], ops[0]) > common[step]]
 
 
 def _ops_of(trace: Trace, links: Links, op_step: Ints, step: int) -> Counter[int]:

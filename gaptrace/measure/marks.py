@@ -67,8 +67,8 @@ class Marks:
     marks were inferred from kernels. row: event row of the mark, -1 where inferred. label: what
     the mark's text (or a text nested in it) says about phase and tokens. number: the number in the
     mark's text where marks count themselves, else empty. odd: steps that are unlike the others.
-    word: the marks' own word says that they decode. drafts: the steps check drafts. check: what the launch sequence says. sequence:
-    the launch sequence that was asked, None for marks made by hand.
+    word: the marks' own word says that they decode. drafts: the steps check drafts. check: what the
+    launch sequence says. sequence: the one that was asked, None for marks made by hand.
     """
 
     rule: str
@@ -97,8 +97,7 @@ def find_marks(trace: Trace, links: Links, step: str | None = None) -> Marks:
     seq = sequence(trace, links)
     tokens = tokens_of(seq)
     marks = replace(_by_rule(trace, links, seq, tokens, step), sequence=seq)
-    marks = _drafting(_checked(trace, links, marks, tokens), seq)
-    return marks
+    return _drafting(_checked(trace, links, marks, tokens), seq)
 
 
 def _checked(trace: Trace, links: Links, marks: Marks, tokens: Repetition | None) -> Marks:

@@ -195,7 +195,7 @@ def passes(seq: Sequence) -> Ints:
     begins = head & np.concatenate(([True], ~head[:-1]))
     picked = np.flatnonzero(~head)
     # What follows the last choice is no pass.
-    return events[begins & (np.arange(events.size) < picked.max(initial=-1))]
+    return np.asarray(events[begins & (np.arange(events.size) < picked.max(initial=-1))])
 
 
 def _pauses(seq: Sequence, places: Ints) -> Ints:
