@@ -319,7 +319,7 @@ def _score(
     )
     one = False
     if tokens is not None:
-        begun = holding(np.sort(seq.start[tokens.first]), trace, group)
+        begun = holding(np.sort(seq.start[tokens.sign]), trace, group)
         one = float((begun == 1).mean()) >= 0.9
     replays = np.unique(links.launch[links.replayed])
     replaying = holding(np.sort(trace.start[replays], kind="stable"), trace, group) > 0

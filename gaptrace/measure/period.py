@@ -43,12 +43,14 @@ ENDS = 2
 class Repetition:
     """Where the parts of a repetition begin: indices into the sequence, ascending.
 
+    sign: the call of each part that shows what it is, such as its look-up of an embedding.
     alike: for each part whether it is like most others; the last one, whose end is not known,
     counts as alike. tokens: every part holds a whole token. drafts: a part is an iteration that
     checks drafts, and makes one token or more.
     """
 
     first: Ints
+    sign: Ints
     alike: Bools
     tokens: bool
     drafts: bool = False
@@ -91,7 +93,7 @@ def periods_of(seq: Sequence) -> Repetition | None:
         found = _period(codes)
         if found is not None:
             first = places[_first_of_period(seq, places, codes, *found)]
-            return Repetition(first, np.ones(first.size, np.bool_), tokens=False)
+            return Repetition(first, first, np.ones(first.size, np.bool_), tokens=False)
     return None
 
 
@@ -140,18 +142,20 @@ def _finest(
         return None
     whole = np.logical_and.reduce([np.diff(total[at]) > 0 for total in seen])
     alike = _alike(code, hashed, at) & whole
-    return Repetition(places[at], np.append(alike, True), tokens=True)
+    first = places[at]
+    return Repetition(first, _next(signs[0], first), np.append(alike, True), tokens=True)
 
 
 def _in_order(first: Ints, signs: tuple[Bools, ...]) -> bool:
     """Whether parts that begin there mostly show the signs in order, the first one first."""
-    begin, end = (
-        np.append(np.flatnonzero(sign), sign.size)[
-            np.searchsorted(np.flatnonzero(sign), first, side="left")
-        ]
-        for sign in signs
-    )
+    begin, end = (_next(sign, first) for sign in signs)
     return bool((begin <= end).mean() >= PLAIN_SHARE)
+
+
+def _next(sign: Bools, at: Ints) -> Ints:
+    """The first call with the sign at or after each of these; the number of calls where none is."""
+    shown = np.append(np.flatnonzero(sign), sign.size)
+    return np.asarray(shown[np.searchsorted(shown, at)])
 
 
 def _whole_ends(at: Ints, seen: list[Ints], total: Ints) -> Ints:
@@ -185,7 +189,7 @@ def _checked_drafts(seq: Sequence) -> Repetition | None:
     if int(np.median(np.diff(np.searchsorted(begins, first)))) == 1:
         # Drafts that cost no pass may be missing now and then, and nothing is counted then.
         first = begins
-    return Repetition(first, np.ones(first.size, np.bool_), tokens=True, drafts=True)
+    return Repetition(first, first, np.ones(first.size, np.bool_), tokens=True, drafts=True)
 
 
 def passes(seq: Sequence) -> Ints:
