@@ -69,6 +69,10 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
         return self.value is not None or self.low is not None
 
 
+# A sentence whose numbers are not yet put into words.
+Words: TypeAlias = str | tuple[str | Quantity, ...]
+
+
 def ranged(
     value: Number | None, low: Number | None, high: Number | None, unit: str, basis: str = PREDICTED
 ) -> Quantity:

@@ -85,12 +85,12 @@ def predict(path: str, **values: Any) -> int:  # fmt: skip
 
 
 def _of_trace(path: str, values: dict[str, Any]) -> PredictionResult:
-    from gaptrace.measure.analyze import measure
+    from gaptrace.analysis import measured
     from gaptrace.predict import predict as predicted
 
     options, cached = options_from(values), not values["no_cache"]
-    analysis = measure(read_trace(path, use_cache=cached), options)
-    others = [measure(read_trace(other, use_cache=cached), options) for other in values["against"]]
+    analysis = measured(read_trace(path, use_cache=cached), options)
+    others = [measured(read_trace(other, use_cache=cached), options) for other in values["against"]]
     answer = _given(values)
     if answer is None and values["execution_trace"] and not values["shapes"]:
         question = _question(values, Path(values["execution_trace"]), analysis.trace, "")
@@ -140,9 +140,7 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
     A saved answer serves unless it was asked other things: another region, more what-ifs.
     """
     from gaptrace.predict.saved import NAME, read_answer
-    from gaptrace.reading.manifest import Manifest
     from gaptrace.reading.runfolder import read_run_folder
-    from gaptrace.trace import RunInfo
 
     cells = [cell for cell in read_run_folder(path).of_mode("eager") if cell.trace_path]
     if not values["refresh"]:
@@ -152,14 +150,13 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
                 if _serves(saved, values):
                     return saved
     for cell in cells:
-        manifest = Manifest(RunInfo(str(cell.path), cell.manifest))
-        name = manifest.files.execution_trace
+        name = cell.manifest.files.execution_trace
         observed = values["execution_trace"] or (cell.path / str(name) if name else None)
         if observed is None or not Path(observed).is_file() or cell.trace_path is None:
             continue
         trace = read_trace(str(cell.trace_path), use_cache=not values["no_cache"])
         answer = _ask(
-            _question(values, Path(observed), trace, manifest.versions.torch or ""), values
+            _question(values, Path(observed), trace, cell.manifest.versions.torch or ""), values
         )
         if answer is not None:
             _save(answer, cell.path / NAME)

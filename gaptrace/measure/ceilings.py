@@ -204,7 +204,7 @@ class WhatIf:
 
     binding: `launch` or `bandwidth`, the smaller ceiling after the change; None where one of them
     is unknown. paced_by: `gpu` or `host`, the slower of the two in the model after the change.
-    changes: whether the step becomes shorter or longer by 1 % or more.
+    changes: whether the step becomes shorter or longer by 1 % or more. host_ns, busy_ns: its sides.
     """
 
     id: str
@@ -214,6 +214,18 @@ class WhatIf:
     binding: str | None
     paced_by: str
     changes: bool
+    host_ns: float
+    busy_ns: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is asked: bits per weight (None as it is), GPU and host speed as factors, capture."""
+
+    bits: float | None = None
+    gpu: float = 1.0
+    host: float = 1.0
+    captured: bool = False
 
 
 @dataclass(frozen=True)
@@ -245,55 +257,40 @@ class StepModel:
 
     def what_ifs(self) -> tuple[WhatIf, ...]:
         """The step with 8- and 4-bit weights, a faster GPU, a faster host, and captured."""
-        result = []
-        for bits in (8, 4):
-            if self.bits is not None and self.bits > bits:
-                keep = bits / self.bits
-                result.append(
-                    self._changed(
-                        f"weights_{bits}",
-                        f"weights at {bits} bits",
-                        busy_ns=self.busy_ns - self.gemm_ns * (1 - keep),
-                        bytes_ns=self._bytes_with(keep),
-                    )
-                )
-        half = self.bytes_ns / 2 if self.bytes_ns is not None else None
-        result.append(
-            self._changed("gpu_x2", "a GPU twice as fast", busy_ns=self.busy_ns / 2, bytes_ns=half)
-        )
-        result.append(self._changed("host_x2", "a host twice as fast", host_ns=self.host_ns / 2))
+        asked = [
+            (f"weights_{bits}", f"weights at {bits} bits", Change(bits=bits))
+            for bits in (8, 4)
+            if self.bits is not None and self.bits > bits
+        ]
+        asked.append(("gpu_x2", "a GPU twice as fast", Change(gpu=2)))
+        asked.append(("host_x2", "a host twice as fast", Change(host=2)))
         if self.node_ns is not None and self.replay_ns is not None:
-            result.append(
-                self._changed(
-                    "captured",
-                    "captured into one graph",
-                    host_ns=self.replay_ns,
-                    busy_ns=self.busy_ns + self.kernels * self.node_ns,
-                    rest_ns=self.replay_ns,
-                )
-            )
-        return tuple(result)
+            asked.append(("captured", "captured into one graph", Change(captured=True)))
+        return tuple(self.changed(change, name, title) for name, title, change in asked)
 
-    def _bytes_with(self, keep: float) -> float | None:
-        if self.bytes_ns is None or self.weights_ns is None:
-            return None
-        return self.bytes_ns - self.weights_ns * (1 - keep)
+    def changed(self, change: Change, name: str = "", title: str = "") -> WhatIf:
+        """The step under a change.
 
-    def _changed(
-        self,
-        name: str,
-        title: str,
-        *,
-        host_ns: float | None = None,
-        busy_ns: float | None = None,
-        bytes_ns: float | None = None,
-        rest_ns: float | None = None,
-    ) -> WhatIf:
-        host = self.host_ns if host_ns is None else host_ns
-        busy = self.busy_ns if busy_ns is None else busy_ns
-        moved = self.bytes_ns if bytes_ns is None else bytes_ns
-        step = max(host, busy) + (self.rest_ns if rest_ns is None else rest_ns)
-        binding = None if moved is None else "launch" if host > moved else "bandwidth"
+        Fewer bits shrink the GEMM time and the weights' bytes in proportion; a faster GPU shrinks
+        all of its time; capture replaces the host's work by one replay, after which nothing is left
+        unexplained but the replay, and adds the front end's time to every kernel.
+        """
+        host, busy, moved, rest = self.host_ns, self.busy_ns, self.bytes_ns, self.rest_ns
+        if change.bits is not None and self.bits:
+            less = 1 - min(change.bits / self.bits, 1.0)
+            busy -= self.gemm_ns * less
+            if moved is not None and self.weights_ns is not None:
+                moved -= self.weights_ns * less
+        busy /= change.gpu
+        if change.captured and self.replay_ns is not None and self.node_ns is not None:
+            host = self.replay_ns
+            busy += self.kernels * self.node_ns
+            rest = host / change.host
+        host /= change.host
+        step = max(host, busy) + rest
+        binding = None
+        if moved is not None:
+            binding = "launch" if host > moved / change.gpu else "bandwidth"
         return WhatIf(
             name,
             title,
@@ -302,4 +299,6 @@ class StepModel:
             binding,
             paced_by="host" if host > busy else "gpu",
             changes=abs(step - self.step_ns) >= SAME_STEP * self.step_ns,
+            host_ns=host,
+            busy_ns=busy,
         )

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaptrace import intervals as iv
-from gaptrace import units
 from gaptrace.knowledge import runtime_calls
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gaps import CAUSES, HOST_CAUSES
@@ -33,6 +32,7 @@ from gaptrace.measure.unread import (
     why_no_gpu_ops,
 )
 from gaptrace.measure.windows import BETWEEN_REQUESTS, NOT_RECORDED, PAUSE
+from gaptrace.quantity import COUNT, NS, SHARE, TRACED, Quantity, Words
 from gaptrace.reading.manifest import Manifest
 from gaptrace.trace import Cat, Trace
 
@@ -70,13 +70,23 @@ UNLINKED = frozenset({"ids_collide", "two_writers"})
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing to know about a trace: a stable id, a sentence, how often, what it withholds."""
+    """One thing to know about a trace: a stable id, a sentence, how often, what it withholds.
+
+    words: the sentence; its quantities become text in `gaptrace.analysis.measured`.
+    """
 
     id: str
-    text: str
+    words: Words
     level: str = NOTE
     count: int = 1
     withheld: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The sentence, once its quantities are text."""
+        if not isinstance(self.words, str):
+            raise TypeError(f"the reason {self.id} is not yet put into words")
+        return self.words
 
 
 @dataclass(frozen=True)
@@ -107,10 +117,10 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
         on_cpu = manifest.device.type == "cpu"
-        text, count = why_no_gpu_ops(trace)
+        words, count = why_no_gpu_ops(trace)
         if on_cpu:
-            text, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
-        reasons.append(Reason("no_gpu_ops", text, REFUSED, count, STEP_FIGURES))
+            words, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
+        reasons.append(Reason("no_gpu_ops", words, REFUSED, count, STEP_FIGURES))
     else:
         if not any(problem.id in UNLINKED for problem in trace.problems):
             reasons += _of_unread(trace)
@@ -157,8 +167,11 @@ def _of_unread(trace: Trace) -> Iterator[Reason]:
     whose = maker(trace, counts) if hidden else None
     yield Reason(
         "unread_categories",
-        f"events of these categories were not read: {listed(counts)}"
-        + (f" (the work of {whose})" if whose else ""),
+        (
+            "events of these categories were not read: ",
+            *listed(counts),
+            f" (the work of {whose})" if whose else "",
+        ),
         LIMITED if hidden else NOTE,
         sum(counts.values()),
         tuple(dict.fromkeys(hidden)),
@@ -178,8 +191,12 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
         if at_zero > ZERO_TIME_SHARE * len(trace):
             yield Reason(
                 "times_at_zero",
-                f"{units.count(at_zero)} of {units.count(len(trace))} events start at the same "
-                "first instant: their times were lost",
+                (
+                    Quantity(at_zero, COUNT),
+                    " of ",
+                    Quantity(len(trace), COUNT),
+                    " events start at the same first instant: their times were lost",
+                ),
                 REFUSED,
                 at_zero,
                 STEP_FIGURES,
@@ -192,8 +209,13 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
     if longest > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.span_ns):
         yield Reason(
             "implausible_duration",
-            f"one GPU op lasts {units.time(longest)}, "
-            f"{units.share(longest, device.span_ns)} of the recording",
+            (
+                "one GPU op lasts ",
+                Quantity(longest, NS, TRACED),
+                ", ",
+                Quantity(longest / device.span_ns, SHARE, TRACED),
+                " of the recording",
+            ),
             LIMITED,
             int((dur > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.span_ns)).sum()),
         )
@@ -225,8 +247,11 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
         )
         yield Reason(
             "starts_before_launch",
-            f"GPU ops start before their launch call, by up to "
-            f"{units.time(device.largest_skew_ns)}: the clocks of host and device differ",
+            (
+                "GPU ops start before their launch call, by up to ",
+                Quantity(device.largest_skew_ns, NS, TRACED),
+                ": the clocks of host and device differ",
+            ),
             LIMITED if grave else NOTE,
             device.starts_before_launch,
             ("causes",) if grave else (),
@@ -309,7 +334,11 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
     if causes["profiler"]:
         yield Reason(
             "profiler_in_gaps",
-            f"the profiler's own work covers {units.time(causes['profiler'])} of idle time",
+            (
+                "the profiler's own work covers ",
+                Quantity(causes["profiler"], NS, TRACED),
+                " of idle time",
+            ),
             count=int((device.gaps.cause_ns[:, CAUSES.index("profiler")] > 0).sum()),
         )
 
@@ -368,8 +397,11 @@ def _of_steps(steps: Steps) -> Iterator[Reason]:
     if profiler > PROFILER_SHARE * window:
         yield Reason(
             "profiler_in_steps",
-            f"the profiler's own work takes {units.share(profiler, window)} of the host's time in "
-            "these steps: what the host needs by itself is not known",
+            (
+                "the profiler's own work takes ",
+                Quantity(profiler / window if window else None, SHARE, TRACED),
+                " of the host's time in these steps: what the host needs by itself is not known",
+            ),
             LIMITED,
             withheld=("host_dispatch",),
         )
@@ -440,13 +472,15 @@ def _of_exclusions(steps: Steps, own: list[int]) -> Iterator[Reason]:
     population = steps.population
     if population.others:
         sizes = ", ".join(f"{size}: {n}" for size, n in sorted(population.others.items()))
-        share = units.share(population.time_share, 1)
         yield Reason(
             "batch_sizes",
             f"mixed batch: no batch size has enough steps, so all are taken together ({sizes})"
             if population.mixed
-            else f"figures are of batch {population.batch}, which holds {share} of the time; steps "
-            f"of other batch sizes are left out ({sizes})",
+            else (
+                f"figures are of batch {population.batch}, which holds ",
+                Quantity(population.time_share, SHARE, TRACED),
+                f" of the time; steps of other batch sizes are left out ({sizes})",
+            ),
             count=sum(population.others.values()),
         )
     compiling = int(sum(bool(steps.compiles[i]) for i in own))

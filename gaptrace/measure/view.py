@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -125,15 +125,6 @@ class View:
         """What the steps are, and what figures are per: only decode steps have tokens."""
         head = self.analysis.headline
         return {"kind": head.kind, "unit": "token" if head.has_tokens else "step"}
-
-    def recorded(self, *path: str) -> list[Mapping[str, Any]]:
-        """The entries of a list in the run's manifest, empty where the recorder has none."""
-        entries = self.analysis.manifest.get(*path)
-        return [
-            item
-            for item in (entries if isinstance(entries, list) else [])
-            if isinstance(item, Mapping)
-        ]
 
     @cached_property
     def tokens(self) -> float:

@@ -140,8 +140,8 @@ def shortened(text: str, limit: int = LONGEST) -> str:
 
 
 def number(value: float) -> str:
-    """A coordinate in as few characters as three decimals need: `12.5`, `0`, `-3`."""
-    text = f"{value:.3f}".rstrip("0").rstrip(".")
+    """A coordinate in as few characters as two decimals need: `12.5`, `0`, `-3`."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
 
 

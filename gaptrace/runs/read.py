@@ -40,11 +40,9 @@ def read_points(path: str, options: Options, *, use_cache: bool) -> SweepResult:
 
 def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
     from gaptrace.reading.cachefolder import cache_folder
-    from gaptrace.reading.manifest import Manifest
     from gaptrace.reading.runfolder import RunCell
     from gaptrace.runs.record import finished
     from gaptrace.runs.run import CellResult, Load, RunAnalysis, analyze_cells
-    from gaptrace.trace import RunInfo
 
     def cell(found: RunCell) -> tuple[CellResult, Load]:
         trace_path = found.trace_path
@@ -55,7 +53,7 @@ def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool
             path=str(found.path),
             status=found.status,
             reason=found.reason,
-            manifest=Manifest(RunInfo(str(found.path), found.manifest)),
+            manifest=found.manifest,
         )
         return result, None if trace_path is None else partial(found.load, cache=cache)
 

@@ -68,6 +68,10 @@ class Blocks:
     def __len__(self) -> int:
         return int(self.start.size)
 
+    def of(self, chosen: np.ndarray) -> Blocks:
+        """The blocks that a mask or their places choose."""
+        return Blocks(*(column[chosen] for column in vars(self).values()))
+
 
 @dataclass(frozen=True, eq=False)
 class GpuLane:

@@ -309,8 +309,8 @@ def test_a_trace_that_has_gone_closes_the_tab_that_was_opened_for_it(
     with context.expect_page() as opening:
         page.click("#perfetto")
     page.wait_for_selector("#perfetto:has-text('the trace file has gone')")
-    page.wait_for_timeout(100)
-    assert opening.value.is_closed()
+    if not opening.value.is_closed():
+        opening.value.wait_for_event("close")
     page.wait_for_selector("#perfetto:has-text('Open in Perfetto')")
     context.close()
 
@@ -451,7 +451,8 @@ def test_every_page_at_both_widths(
         reduced_motion="reduce",
     )
     shown(page, name)
-    page.wait_for_timeout(300)
+    # What was put in last has been laid out and painted.
+    page.evaluate("new Promise(d => requestAnimationFrame(() => requestAnimationFrame(d)))")
     wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert wide[0] <= wide[1], "the page scrolls sideways"
     page.screenshot(path=pictures / f"dashboard-{name}-{scheme}-{width}.png", full_page=True)

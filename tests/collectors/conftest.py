@@ -112,7 +112,12 @@ class Bench:
         return path
 
     def collect(self, *words: object, name: str = "run", timeout: int = 300) -> Collected:
-        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`, torch imported before."""
+        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`, torch imported before.
+
+        With a GPU in interpreters of its own: CUDA cannot be used in forks of a process that did.
+        """
+        if torch.cuda.is_available():
+            return self.collect_fresh(*words, name=name, timeout=timeout)
         command = self._command(words, name)[1:]
         done = self._warm().run(command, cwd=self.folder, env=environment(), timeout=timeout)
         return Collected(done.returncode, done.stdout, done.stderr, self.folder / "runs" / name)

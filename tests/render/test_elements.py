@@ -89,7 +89,7 @@ def test_prose_marks_code_between_pairs_of_backticks() -> None:
 
 
 def test_numbers_are_short_and_never_minus_zero() -> None:
-    assert [number(v) for v in (1.5, -0.0001, 12.3456, 100.0)] == ["1.5", "0", "12.346", "100"]
+    assert [number(v) for v in (1.5, -0.0001, 12.3456, 100.0)] == ["1.5", "0", "12.35", "100"]
 
 
 def test_children_that_are_lists_lie_flat() -> None:
