@@ -37,8 +37,7 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
     from gaptrace.compare.compare import FORCE, REFUSE, CompareOptions
     from gaptrace.compare.noise import SEED
     from gaptrace.compare.pairing import plan_pairs
-    from gaptrace.document.blocks import Detail
-    from gaptrace.render.files import Report, file_text
+    from gaptrace.render.files import Report
     from gaptrace.runs.compared import analyses_of, compared
 
     check_files(values["out"])
@@ -52,8 +51,7 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
     report = Report(found, analyses_of(plan.pairs))
     deliver([report], values)
     if values["github"]:
-        text = file_text("summary.md", [report], Detail.BRIEF, redact=values["redact"])
-        tell_github(text, found.gates)
+        tell_github([report], values, found.gates)
     if say_gates(found.gates):
         return 1
     clean = all(

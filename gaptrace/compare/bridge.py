@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Recording
+from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS
 from gaptrace.compare.side import Side
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.kernels import OP_CLASSES
@@ -72,9 +72,11 @@ def build_bridge(
         left, right = _whole(baseline, left.place), _whole(candidate, right.place)
     split = left.split and right.split
     notes: list[str] = []
-    times = _unprofiled(baseline.recordings[left.place], candidate.recordings[right.place])
-    if left.basis == WHOLE:
-        times = None
+    before = baseline.recordings[left.place].unprofiled_ns
+    after = candidate.recordings[right.place].unprofiled_ns
+    times = None
+    if before is not None and after is not None and left.basis != WHOLE:
+        times = before, after
     source, ends = PROFILED, (left.period_ns, right.period_ns)
     if times is not None and split and (left.busy_ns > times[0] or right.busy_ns > times[1]):
         notes.append(OVERFULL)
@@ -202,9 +204,3 @@ def _busy(left: Pillar, right: Pillar) -> list[BridgePart]:
         _part("busy", kind, f"busy: {CLASS_WORDS[kind].label}", left.parts[name], right.parts[name])
         for kind, name in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
     ]
-
-
-def _unprofiled(first: Recording, second: Recording) -> tuple[int, int] | None:
-    if first.unprofiled_ns is None or second.unprofiled_ns is None:
-        return None
-    return first.unprofiled_ns, second.unprofiled_ns

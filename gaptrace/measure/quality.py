@@ -386,10 +386,10 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
             "profiler_in_gaps",
             (
                 "the profiler's own work covers ",
-                Quantity(causes["profiler"], NS, TRACED),
+                Quantity(int(profiler.sum()), NS, TRACED),
                 " of idle time",
             ),
-            count=int((device.gaps.cause_ns[:, CAUSES.index("profiler")] > 0).sum()),
+            count=int((profiler > 0).sum()),
         )
 
 

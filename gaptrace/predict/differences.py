@@ -6,8 +6,6 @@ one; where only one is complete, the open step stands in, and only where it agre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gaptrace.measure.links import names_where
@@ -19,28 +17,21 @@ from gaptrace.trace import Ints
 EXAMPLES = 4
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """steps: how many were compared, 0 where there were none to compare. blockers: what differs."""
+def differences(view: View) -> tuple[bool, list[Blocker]]:
+    """Launch sequences and shapes of the counted steps held against each other.
 
-    steps: int
-    blockers: tuple[Blocker, ...]
-
-
-def differences(view: View) -> Compared:
-    """Launch sequences and shapes of the counted steps held against each other."""
+    Whether there were steps to compare, and what differs between them.
+    """
     steps = view.steps
     counted = np.flatnonzero(steps.counted & steps.has_ops)
     alone = counted.size == 1
     if alone and steps.open_index not in (-1, *counted.tolist()):
         counted = np.append(counted, steps.open_index)
     if counted.size < 2:
-        return Compared(0, ())
+        return False, []
     found = [*_sequences(view, counted), *_shapes(view, counted)]
-    if alone and found:
-        # The open step may have been cut: a difference from it proves nothing.
-        return Compared(0, ())
-    return Compared(int(counted.size), tuple(found))
+    # The open step may have been cut: a difference from it proves nothing.
+    return (False, []) if alone and found else (True, found)
 
 
 def _sequences(view: View, steps: Ints) -> list[Blocker]:
