@@ -131,6 +131,8 @@ def _blocking(trace: Trace, links: Links) -> dict[int, Ints]:
     streams = _Streams(trace, links)
     for lane in codes_in(trace.lane[syncs]) if syncs.size else ():
         mine = syncs[trace.lane[syncs] == lane]
+        # A thread is in one call at a time: a second one at the same instant is the same.
+        mine = mine[np.unique(trace.start[mine], return_index=True)[1]]
         for code, late in streams.waited(int(lane), mine).items():
             found.setdefault(code, []).append(late)
     return {code: np.concatenate(parts) for code, parts in found.items()}

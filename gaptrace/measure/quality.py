@@ -44,8 +44,6 @@ NOTE, LIMITED, REFUSED = "note", "limited", "refused"
 STEP_FIGURES = ("steps", "per_token", "rate", "ceilings", "capture", "compile")
 SKEW_SHARE, SKEW_LIMIT_NS = 0.01, 10_000
 ORPHAN_SHARE = 0.01
-# Idle time without a cause beyond this share makes the causes weak.
-UNRECORDED_SHARE = 0.05
 PROFILER_SHARE = 0.05
 ZERO_TIME_SHARE = 0.10
 IMPLAUSIBLE_SHARE, IMPLAUSIBLE_NS = 0.5, 1_000_000_000
@@ -376,7 +374,7 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
                 Quantity(unrecorded, NS, TRACED),
                 " of idle time has no cause",
             ),
-            LIMITED if unrecorded > UNRECORDED_SHARE * device.idle_ns else NOTE,
+            LIMITED if trace.rows_of(Cat.CPU_OP).size == 0 else NOTE,
         )
     profiler = device.gaps.cause_ns[:, CAUSES.index("profiler")]
     if steps is not None and steps.counted.any():
