@@ -92,11 +92,9 @@ def quantity(value: Quantity) -> Element:
 
 
 def raw(value: Quantity) -> str | None:
-    """A number as a script or a test reads it: whole as it is, others to six digits."""
+    """A number as a script or a test reads it."""
     exact = value.value if value.value is not None else value.low
-    if exact is None:
-        return None
-    return f"{exact:.10g}" if float(exact).is_integer() else f"{exact:.6g}"
+    return None if exact is None else f"{exact:.10g}"
 
 
 def basis_data(unit: str | None, basis: str) -> dict[str, str | None]:

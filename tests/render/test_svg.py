@@ -23,6 +23,7 @@ from gaptrace.render.drawing.lanes import (
 )
 from gaptrace.render.drawing.looks import (
     NEUTRALS,
+    TILES,
     all_looks,
     canvas_looks,
     colour_rules,
@@ -37,7 +38,7 @@ from gaptrace.timeline.scope import Scope
 from gaptrace.timeline.views import Views, views
 from gaptrace.timeline.windows import stretch
 from gaptrace.vocabulary import CAUSES as CAUSE_WORDS
-from gaptrace.vocabulary import MODES
+from gaptrace.vocabulary import HOST_CLASSES, MODES, OP_CLASSES
 from tests.render import material
 from tests.render.material import by_hand, doc, drawn, hostile, sample
 
@@ -111,13 +112,14 @@ def test_every_look_has_a_colour_in_both_schemes_and_a_pattern() -> None:
             assert f"--{name}:" in dark
 
 
-def test_the_canvas_has_every_look_and_knows_its_pattern() -> None:
-    from gaptrace.render.html import asset_text
-
-    script = asset_text("timeline.js")
-    for looks in canvas_looks().values():
+def test_the_canvas_has_every_look_with_its_pattern() -> None:
+    for looks, words in zip(
+        canvas_looks().values(), (CAUSE_WORDS, HOST_CLASSES, OP_CLASSES), strict=True
+    ):
         for look in looks:
-            assert look["pattern"] in ("solid", "outline") or f'"{look["pattern"]}"' in script
+            pattern = words[look["id"]].look.pattern
+            assert (look["tile"] is None) == (pattern in ("solid", "outline"))
+            assert look["tile"] is None or tuple(look["tile"][:3]) == TILES[pattern]
 
 
 def test_modes_are_told_apart_by_shape_and_stand_out_from_the_page() -> None:
