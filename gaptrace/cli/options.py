@@ -56,6 +56,11 @@ analysis_options = together(
     click.option(
         "--peak-bandwidth", metavar="BYTES/S", help="Peak of the GPU's memory (4.8e12, 4.8TB)."
     ),
+    click.option(
+        "--bus-bandwidth",
+        metavar="BYTES/S",
+        help="Peak of the link between host and GPU, one way (64e9, 64GB).",
+    ),
     click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
 )
 
@@ -70,6 +75,7 @@ def options_from(values: dict[str, Any]) -> Options:
         weight_bytes=_bytes("--weight-bytes", values["weight_bytes"]),
         kv_bytes=_bytes("--kv-bytes", values["kv_bytes"]),
         peak_bandwidth=_bytes("--peak-bandwidth", values["peak_bandwidth"]),
+        bus_bandwidth=_bytes("--bus-bandwidth", values["bus_bandwidth"]),
     )
 
 

@@ -21,7 +21,10 @@ from gaptrace.vocabulary import CAUSES as CAUSE_WORDS
 
 SCHEMA = "gaptrace.timeline/1"
 # Host time as drawn: causes of idle by name, and time that is nobody's wait.
-HOST_STATES = ("python", "dispatch", "launch", "runtime", "alloc", "compile", "sync", "profiler")
+HOST_STATES = (
+    "python", "dispatch", "launch", "runtime", "alloc", "compile", "sync", "profiler", "host_wait",
+    "unattributed",
+)  # fmt: skip
 NAME_LENGTH = 300
 
 __all__ = ["CAUSES", "CLASSES", "HOST_STATES", "Blocks", "Names", "Stretch", "as_data"]

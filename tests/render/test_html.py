@@ -7,9 +7,11 @@ import hashlib
 import html
 import json
 import re
+import zlib
 from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -93,6 +95,10 @@ class Parsed(HTMLParser):
             self.styles.append(data)
         else:
             self.words.append(data)
+
+    def unpacked(self, name: str) -> Any:
+        """Data that the page carries deflated."""
+        return json.loads(zlib.decompress(base64.b64decode(self.data[name])))
 
     @property
     def text(self) -> str:
@@ -241,7 +247,7 @@ def timelines() -> list[Timeline]:
 
 def test_targets_lead_to_sections_steps_gaps_and_evidence() -> None:
     page = Parsed(render(doc(sample("eager"))))
-    shown = json.loads(page.data["timelines"])["analyses"][0]["views"]
+    shown = page.unpacked("timelines")["analyses"][0]["views"]
     by_id = {view["id"]: view["data"] for view in shown}
     jumps = [found for tag, found in page.elements if tag == "a" and found.get("data-from")]
     assert jumps
@@ -271,7 +277,7 @@ def test_recorded_samples_stay_small() -> None:
 
 def test_the_embedded_data_is_the_result() -> None:
     analysis = sample("eager")
-    data = json.loads(Parsed(render(doc(analysis))).data["result"])
+    data = Parsed(render(doc(analysis))).unpacked("result")
     assert data["per_token"] == analysis.summary["per_token"]
     assert data["schema"] == "gaptrace.analysis/1"
 

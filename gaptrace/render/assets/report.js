@@ -17,6 +17,14 @@ function button(text, title, act) {
   return b;
 }
 
+/* What a page carries as deflated JSON, as text; a browser that cannot read it shows the drawings. */
+function unpacked(id) {
+  var held = document.getElementById(id);
+  if (!held || !window.DecompressionStream) { return Promise.reject(new Error("no " + id)); }
+  var bytes = Uint8Array.from(atob(held.textContent), function (c) { return c.charCodeAt(0); });
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+}
+
 /* Theme: the stored choice, else the system's. */
 function isDark() {
   return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -207,12 +215,13 @@ document.addEventListener("keydown", function (event) {
 
 /* The buttons of the header. */
 function download() {
-  var held = document.getElementById("result");
-  var url = URL.createObjectURL(new Blob([held.textContent + "\n"], {type: "application/json"})), link = make("a");
-  link.href = url;
-  link.download = "gaptrace.json";
-  link.click();
-  setTimeout(function () { URL.revokeObjectURL(url); }, 1000);
+  unpacked("result").then(function (text) {
+    var url = URL.createObjectURL(new Blob([text + "\n"], {type: "application/json"})), link = make("a");
+    link.href = url;
+    link.download = "gaptrace.json";
+    link.click();
+    setTimeout(function () { URL.revokeObjectURL(url); }, 1000);
+  });
 }
 function wireHeader() {
   var place = document.querySelector(".actions");
@@ -234,13 +243,13 @@ all("a.def").forEach(function (link) {
   if (said) { link.title = said.textContent; }
 });
 all("table.data").forEach(wireTable);
-var held = document.getElementById("timelines");
-if (held) {
-  doc = JSON.parse(held.textContent);
-  all(".canvas[data-timeline]").forEach(mount);
-}
 all(".tabs>input").forEach(function (pick) { pick.addEventListener("change", redrawAll); });
-restore();
 window.addEventListener("hashchange", restore);
-root.dataset.ready = "yes";
+unpacked("timelines").then(function (text) {
+  doc = JSON.parse(text);
+  all(".canvas[data-timeline]").forEach(mount);
+}, function () { /* without data the drawings stay */ }).then(function () {
+  restore();
+  root.dataset.ready = "yes";
+});
 })();
