@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from gaptrace.cli.gating import compare_gates, gate_options, say_gates, tell_github, unjudged
+from gaptrace.cli.gating import (
+    compare_gates,
+    gate_options,
+    say_gates,
+    summary,
+    tell_github,
+    unjudged,
+)
 from gaptrace.cli.options import analysis_options, options_from
 from gaptrace.cli.output import check_files, deliver, output_options
 
@@ -51,7 +58,7 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
     report = Report(found, analyses_of(plan.pairs))
     deliver([report], values)
     if values["github"]:
-        tell_github([report], values, found.gates)
+        tell_github(summary([report], values), found.gates)
     if say_gates(found.gates):
         return 1
     clean = all(

@@ -169,7 +169,7 @@ def finish_analyze(results: Sequence[Analyzed], values: Mapping[str, Any]) -> in
             if f.ceiling_ns_per_token > 0
         )
         findings.update(dict.fromkeys(pair for sweep in sweeps for pair in sweep.findings))
-        tell_github([report_of(result) for result in results], values, gates, findings)
+        tell_github(summary([report_of(r) for r in results], values), gates, findings)
     if say_gates(gates):
         return 1
     verdicts = {analysis.quality.verdict for analysis in found}
@@ -222,22 +222,23 @@ def unjudged(results: Sequence[GateResult]) -> bool:
     return any(result.status == NOT_JUDGED for result in results)
 
 
+def summary(reports: Sequence[Report], values: Mapping[str, Any]) -> str:
+    """The reports as a step summary shows them."""
+    from gaptrace.document.blocks import Detail
+    from gaptrace.render.files import file_text
+
+    return file_text("summary.md", reports, Detail.BRIEF, redact=values["redact"])
+
+
 def tell_github(
-    reports: Sequence[Report],
-    values: Mapping[str, Any],
-    gates: Sequence[GateResult],
-    findings: Iterable[tuple[str, str]] = (),
+    markdown: str, gates: Sequence[GateResult], findings: Iterable[tuple[str, str]] = ()
 ) -> None:
-    """Append the reports to the step summary and annotate gates and findings (id, title).
+    """Append `markdown` to the step summary and annotate gates and findings (id, title).
 
     Annotations go to stderr, which GitHub reads too, so that stdout stays what was asked for.
     Outside GitHub Actions, where GITHUB_STEP_SUMMARY is not set, only the annotations are printed.
     """
-    from gaptrace.document.blocks import Detail
-    from gaptrace.render.files import file_text
-
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
-        markdown = file_text("summary.md", reports, Detail.BRIEF, redact=values["redact"])
         try:
             with open(path, "a", encoding="utf-8") as file:
                 file.write(_cut(markdown.rstrip("\n") + "\n", SUMMARY_BYTES))

@@ -54,9 +54,14 @@ class Pillar:
         """Its busy time."""
         return sum(self.parts[name] for name in CLASS_COLUMNS)
 
-    def per_token(self, column: str) -> float:
-        """A part in ns per token of the step; of a whole recording in ns."""
-        return self.parts[column] / max(self.parts.get("tokens", 1), 1)
+    @property
+    def busy_by_class(self) -> dict[str, float]:
+        """Busy ns per token of the step (of a whole recording: in all), each ns counted once."""
+        tokens = max(self.parts.get("tokens", 1), 1)
+        return {
+            kind: self.parts[column] / tokens
+            for kind, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
+        }
 
 
 def build_bridge(
@@ -146,10 +151,8 @@ def pillar(side: Side, *, unprofiled: bool) -> Pillar:
 
 def busy_changes(left: Pillar, right: Pillar) -> dict[str, float]:
     """Change of busy ns per token between the two ends by op class, each ns counted once."""
-    return {
-        kind: right.per_token(column) - left.per_token(column)
-        for kind, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
-    }
+    before, after = left.busy_by_class, right.busy_by_class
+    return {kind: after[kind] - before[kind] for kind in OP_CLASSES}
 
 
 def _whole(side: Side, place: int) -> Pillar:

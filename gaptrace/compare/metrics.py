@@ -61,13 +61,7 @@ METRICS = (
         "ns",
         "time per token in which the GPU runs nothing; unprofiled where that was measured",
     ),
-    Metric(
-        "idle_share",
-        "idle share",
-        "share",
-        "idle time / step time",
-        per_token=False,
-    ),
+    Metric("idle_share", "idle share", "share", "idle time / step time", per_token=False),
     Metric(
         "busy",
         "GPU busy",

@@ -6,13 +6,11 @@ gives the same result.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gaptrace.compare.busy import busy_by_class, class_intervals
 from gaptrace.compare.facts import facts_of
@@ -103,12 +101,6 @@ class Recording:
         """Median traced step time in ns; None without steps."""
         median = spread(self.steps["period_ns"]).median
         return None if median is None else int(median)
-
-    def with_steps(self, keep: npt.ArrayLike) -> Recording:
-        """The same recording with some of its steps, by their place among the counted ones."""
-        chosen = np.asarray(keep)
-        steps = {name: column[chosen] for name, column in self.steps.items()}
-        return dataclasses.replace(self, steps=steps, complete=int(steps["closed"].sum()))
 
 
 def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:

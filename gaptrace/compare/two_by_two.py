@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gaptrace.compare.bridge import pillar
-from gaptrace.compare.recording import CLASS_COLUMNS
 from gaptrace.compare.side import Side
 from gaptrace.compare.work import mode_of
 from gaptrace.measure.kernels import OP_CLASSES
@@ -81,10 +80,7 @@ def _corner(side: Side, pair: Pair, *, candidate: bool) -> Corner:
         mode=mode_of(side),
         tokens_per_s=value("tokens_per_s"),
         **{name: value(metric) for name, metric in FIGURES.items()},
-        busy_by_class_ns={
-            kind: end.per_token(column)
-            for kind, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
-        },
+        busy_by_class_ns=end.busy_by_class,
     )
 
 

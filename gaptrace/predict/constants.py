@@ -48,6 +48,7 @@ class GraphModel:
     replay_ns: float
     memset_ns: float
     source: str
+    measured: bool = False
     node_range: tuple[float, float] | None = None
     replay_range: tuple[float, float] | None = None
 
@@ -185,6 +186,7 @@ def _from_replays(replays: Sequence[Replayed], table: GraphModel | None) -> Grap
         replay_ns=replay,
         memset_ns=table.memset_ns if table else H200.memset_ns,
         source=f"replays of this run ({modes})" + ("" if unprofiled else ", as profiled"),
+        measured=True,
     )
 
 

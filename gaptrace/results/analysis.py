@@ -6,19 +6,17 @@ for what is withheld or unknown; the reason is in `quality`.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct, field
 
-from gaptrace.quantity import Bound, Quantity
+from gaptrace.quantity import Bound, Maybe, Number, Quantity
 from gaptrace.results.manifest import Compile as Compilation
 from gaptrace.results.manifest import Host as HostNames
 from gaptrace.results.manifest import Script
 from gaptrace.results.prediction import Capture, Compile, SquareCell
 
 ANALYSIS = "gaptrace.analysis/1"
-Number: TypeAlias = int | float
-Maybe: TypeAlias = int | float | None
 
 
 class Provenance(Struct, frozen=True):

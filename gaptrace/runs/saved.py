@@ -17,13 +17,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from gaptrace import __version__
-from gaptrace.compare.recording import (
-    CAUSE_COLUMNS,
-    CLASS_COLUMNS,
-    COLUMNS,
-    Recording,
-    UsedKernel,
-)
+from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, COLUMNS, Recording, UsedKernel
 from gaptrace.errors import GaptraceError
 from gaptrace.trace import Ints
 
