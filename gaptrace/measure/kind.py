@@ -340,7 +340,11 @@ def _unlike_the_later(
         and busy_ns[0] <= _LONGER * int(busy_ns[later].max())
     ):
         return []
-    return [0] + [step for step in range(1, count) if _in_common(ops[step], ops[0]) > common[step]]
+    return [0] + [
+        step
+        for step in range(1, count)
+        if _in_common(ops[step], ops[0]) > max(common[step], _SAME_KERNELS)
+    ]
 
 
 def _ops_of(trace: Trace, links: Links, op_step: Ints, step: int) -> Counter[int]:

@@ -1,6 +1,7 @@
 """Decode scripts recorded without a mark, against their own count of tokens and their own clock.
 
-GAPTRACE_WILD names a folder with the traces and truth.json of collectors/workloads/record_wild.py.
+Some recordings are in sample_traces/unmarked; GAPTRACE_WILD names another folder with the traces
+and truth.json of collectors/workloads/record_wild.py.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ from gaptrace.measure.tokens import ASSUMED
 from gaptrace.reading.loading import load
 from gaptrace.trace import Ints
 
-WILD = Path(os.environ.get("GAPTRACE_WILD", "/absent"))
+SAMPLES = Path(__file__).parents[2] / "sample_traces" / "unmarked"
+WILD = Path(os.environ.get("GAPTRACE_WILD", SAMPLES))
 TRUTH = WILD / "truth.json"
 WITHIN = 0.02
 # Iterations of which some take so much longer than others are not equal.
 UNEQUAL = 1.5
-
-pytestmark = pytest.mark.corpus
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,6 @@ class Recorded:
 
 
 def scripts() -> list[dict[str, Any]]:
-    if not TRUTH.exists():
-        return []
     found: list[dict[str, Any]] = json.loads(TRUTH.read_text())["scripts"]
     return found
 
@@ -108,8 +106,6 @@ def recorded(name: str) -> Recorded:
 
 
 def test_the_folder_holds_traces() -> None:
-    if not WILD.exists():
-        pytest.skip("GAPTRACE_WILD names no folder of record_wild.py")
     assert EACH
 
 
@@ -123,8 +119,10 @@ def test_the_steps_are_its_iterations(name: str) -> None:
     alike = 1 if one.truth["script"] == "hf_whisper" else 0
     assert iterations - 2 <= count <= iterations + alike
     begin = np.searchsorted(one.ticks, one.starts)
-    # Nothing ends the last step but its last launch, and a tick may come after it.
-    assert np.diff(begin)[:-1].tolist() == [1] * (count - 1)
+    # Nothing ends the last step but its last launch, and a tick may come after it. The model that
+    # checks drafts ticks before its first launch: without drafts, in the step before.
+    unsure = 2 if one.truth["speculation"] else 1
+    assert np.diff(begin)[:-unsure].tolist() == [1] * (count - unsure)
 
 
 @pytest.mark.parametrize("name", EACH)
