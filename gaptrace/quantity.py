@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 Number: TypeAlias = int | float
+Maybe: TypeAlias = int | float | None
 
 # What a value is counted in. Times are nanoseconds whatever unit they are shown in.
 NS, COUNT, SHARE, TIMES, POINTS = "ns", "count", "share", "times", "points"

@@ -114,8 +114,7 @@ def _of_run(path: str, values: dict[str, Any]) -> PredictionResult:
 
 def _check_what_ifs(answer: Answer | None, values: dict[str, Any]) -> None:
     """Refuse a what-if that nobody was asked."""
-    held = {item["name"] for item in answer.get("what_ifs", ())} if answer else set()
-    if missing := [name for name in values["what_if"] if name not in held]:
+    if missing := [name for name in values["what_if"] if name not in _asked(answer or {})]:
         raise OptionError(
             f"--what-if {missing[0]} is not in the answer at hand",
             "it takes torch and an execution trace: `gaptrace predict RUN`, or --execution-trace",
@@ -125,7 +124,7 @@ def _check_what_ifs(answer: Answer | None, values: dict[str, Any]) -> None:
 def _options(values: dict[str, Any]) -> Any:
     from gaptrace.predict import PredictOptions
 
-    return PredictOptions(tuple(values["batch"])) if values["batch"] else PredictOptions()
+    return PredictOptions(values["batch"]) if values["batch"] else None
 
 
 def _given(values: dict[str, Any]) -> Answer | None:
@@ -167,9 +166,12 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
 
 def _serves(answer: Answer, values: dict[str, Any]) -> bool:
     region = (answer.get("region") or {}).get("rule")
-    asked = {item["name"] for item in answer.get("what_ifs", ())}
     same = not values["region"] or values["region"] == region
-    return same and set(values["what_if"]) <= asked
+    return same and _asked(answer).issuperset(values["what_if"])
+
+
+def _asked(answer: Answer) -> set[str]:
+    return {item["name"] for item in answer.get("what_ifs", ())}
 
 
 def _question(values: dict[str, Any], observed: Path, trace: Trace, torch: str) -> Question:

@@ -48,6 +48,9 @@ _WEIGHT_AT = {
 _PACKED_INT4 = "aten::_weight_int4pack_mm"
 _FAMILY = re.compile("|".join(map(re.escape, _WEIGHT_AT)))
 
+# Bytes and counts from here on are those of a broken record.
+LARGEST = 1 << 60
+
 
 @dataclass(frozen=True)
 class Weight:
@@ -129,6 +132,10 @@ def matrix_products(trace: Trace) -> Products:
     pairs, of = np.unique(trace.name[rows].astype(np.int64) * kinds + shape, return_inverse=True)
     weights = [
         weight_of(trace.names[pair // kinds], trace.shapes[pair % kinds]) for pair in pairs.tolist()
+    ]
+    # Sizes that no memory holds are no shapes.
+    weights = [
+        w if w is None or max(w.bytes, w.count, w.moved) < LARGEST else None for w in weights
     ]
     known = np.array([weight is not None for weight in weights], np.bool_)[of]
     facts = [(0, 0, 0) if w is None else (w.bytes, w.count, w.moved) for w in weights]

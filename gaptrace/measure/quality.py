@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gaptrace import intervals as iv
 from gaptrace.knowledge import runtime_calls
+from gaptrace.measure.clocks import Clock
 from gaptrace.measure.devices import Device
-from gaptrace.measure.gaps import CAUSES, HOST_CAUSES
+from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.kind import INFERENCE, TRAINING
 from gaptrace.measure.labels import CAPTURE, DECODE
@@ -240,22 +242,61 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
             "or times that run into the next op); busy time is their union",
             count=overlaps,
         )
-    if device.starts_before_launch:
-        grave = (
-            device.starts_before_launch > SKEW_SHARE * device.gpu_ops
-            or device.largest_skew_ns > SKEW_LIMIT_NS
-        )
+    yield from _of_clock(device)
+
+
+def _of_clock(device: Device) -> Iterator[Reason]:
+    """Causality, both ways: ops before their launch call, blocking calls before their op's end."""
+    clock = device.clock
+    if clock.early:
+        grave = clock.early > SKEW_SHARE * device.gpu_ops or clock.largest_early_ns > SKEW_LIMIT_NS
         yield Reason(
             "starts_before_launch",
             (
                 "GPU ops start before their launch call, by up to ",
-                Quantity(device.largest_skew_ns, NS, TRACED),
+                Quantity(clock.largest_early_ns, NS, TRACED),
                 ": the clocks of host and device differ",
+                *_offset(clock),
             ),
             LIMITED if grave else NOTE,
-            device.starts_before_launch,
+            clock.early,
             ("causes",) if grave else (),
         )
+    if clock.late:
+        grave = clock.late > SKEW_SHARE * clock.blocking or clock.largest_late_ns > SKEW_LIMIT_NS
+        yield Reason(
+            "clock_skew",
+            (
+                Quantity(clock.late, COUNT),
+                " of ",
+                Quantity(clock.blocking, COUNT),
+                " blocking calls ended before the GPU work that they wait for, by up to ",
+                Quantity(clock.largest_late_ns, NS, TRACED),
+                ": the clocks of host and device differ",
+                *_offset(clock),
+            ),
+            LIMITED if grave else NOTE,
+            clock.late,
+            ("causes",) if grave else (),
+        )
+
+
+def _offset(clock: Clock) -> tuple[str | Quantity, ...]:
+    """Which constant offset explains all of the skew, if one does."""
+    if not clock.constant:
+        return (", and no constant offset explains it",)
+    side = "late" if clock.skew_ns > 0 else "early"
+    bounds = sorted(abs(bound) for bound in clock.offset_ns if bound is not None)
+    low = Quantity(bounds[0], NS, TRACED)
+    if len(bounds) > 1 and bounds[1] != bounds[0]:
+        by: tuple[str | Quantity, ...] = (low, " to ", Quantity(bounds[1], NS, TRACED))
+    else:
+        by = ("at least ", low) if len(bounds) < 2 else (low,)
+    return (
+        f"; a GPU clock that is {side} by ",
+        *by,
+        " all the time explains all of it",
+    )
 
 
 def _stream_overlaps(trace: Trace, device: Device) -> int:
@@ -323,24 +364,38 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
             "launch calls that replay no graph own several GPU ops",
             count=int(shared.size),
         )
-    causes = device.idle_by_cause_ns
-    late = sum(causes[name] for name in HOST_CAUSES)
-    if late and trace.rows_of(Cat.CPU_OP).size == 0:
+    unrecorded = int(device.gaps.unrecorded_ns.sum())
+    if unrecorded:
         yield Reason(
             "no_cpu_ops",
-            "no CPU op was recorded, so op dispatch is counted as Python",
-            LIMITED,
+            (
+                "no CPU op of the launching thread was recorded (ProfilerActivity.CPU records "
+                "them), so what it did is not known: ",
+                Quantity(unrecorded, NS, TRACED),
+                " of idle time has no cause",
+            ),
+            LIMITED if trace.rows_of(Cat.CPU_OP).size == 0 else NOTE,
         )
-    if causes["profiler"]:
+    profiler = device.gaps.cause_ns[:, CAUSES.index("profiler")]
+    if steps is not None and steps.counted.any():
+        profiler = np.where(_in_counted(device, steps), profiler, 0)
+    if profiler.any():
         yield Reason(
             "profiler_in_gaps",
             (
                 "the profiler's own work covers ",
-                Quantity(causes["profiler"], NS, TRACED),
+                Quantity(int(profiler.sum()), NS, TRACED),
                 " of idle time",
             ),
-            count=int((device.gaps.cause_ns[:, CAUSES.index("profiler")] > 0).sum()),
+            count=int((profiler > 0).sum()),
         )
+
+
+def _in_counted(device: Device, steps: Steps) -> npt.NDArray[np.bool_]:
+    """Which gaps of the device end in the window of a counted step."""
+    has = np.flatnonzero(steps.counted & steps.has_ops)
+    at = np.searchsorted(steps.gpu_start[has], device.gaps.end, side="left") - 1
+    return np.asarray((at >= 0) & (device.gaps.end <= steps.gpu_end[has[np.maximum(at, 0)]]))
 
 
 def _reused_ids(trace: Trace) -> int:

@@ -204,13 +204,16 @@ class View:
 
     @cached_property
     def late_ns(self) -> Ints:
-        """For each gap of the device the part in which the host was late, in ns."""
-        return self.causes(*LATE_CAUSES)
+        """For each gap of the device the part in which the host was late, in ns.
+
+        Also where nothing tells what it did, as no CPU op of its thread was recorded.
+        """
+        return np.asarray(self.causes(*LATE_CAUSES) + self.device.gaps.unrecorded_ns)
 
     @cached_property
     def launching_ns(self) -> Ints:
         """For each gap of the device the part that launching took: late, but for no wait, in ns."""
-        return self.causes(*LAUNCHING_CAUSES)
+        return np.asarray(self.causes(*LAUNCHING_CAUSES) + self.device.gaps.unrecorded_ns)
 
     def causes(self, *names: str) -> Ints:
         """For each gap of the device its nanoseconds of the given causes together."""

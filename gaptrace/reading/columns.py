@@ -342,6 +342,9 @@ class Columns:
 
 
 def _hashable(key: object) -> Hashable:
-    if isinstance(key, tuple):
-        return tuple(_hashable(item) for item in key)
-    return key if isinstance(key, Hashable) else repr(key)
+    try:
+        if isinstance(key, tuple):
+            return tuple(_hashable(item) for item in key)
+        return key if isinstance(key, Hashable) else repr(key)
+    except RecursionError:
+        return "nested too deep"

@@ -7,11 +7,12 @@ ignored; a known field of another type is refused by name when the manifest is r
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct, field
 
-Maybe: TypeAlias = int | float | None
+from gaptrace.quantity import Maybe
+
 RUN_SCHEMA = "gaptrace.run/1"
 COLLECT_SCHEMA = "gaptrace.collect/1"
 
