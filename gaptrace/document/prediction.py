@@ -224,7 +224,7 @@ def measured(result: PredictionResult, context: Context) -> Iterator[Block]:
     basis = SOURCES.get(found.idle_source, TRACED)
     yield Facts(
         facts_of(
-            fact("kernels", change(-found.kernels_removed, COUNT), term="realised-fusion"),
+            fact("kernels", change(-found.kernels_removed, COUNT), term="measured-savings"),
             fact("launch calls", change(-found.launches_removed, COUNT)),
             fact("idle", change(-found.idle_removed_ns, NS, basis), term="idle"),
             fact("busy", change(found.busy_change_ns, NS, TRACED), term="busy"),

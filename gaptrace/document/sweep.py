@@ -360,7 +360,7 @@ def _savings(sweep: SweepResult, anchor: str) -> Table:
             figures("length", COUNT, lambda s: s.length, term="point"),
             figures("predicted", NS, lambda s: s.predicted_ns, PREDICTED, "predicted-fusion"),
             figures("from its own eager step", NS, lambda s: s.own_ns, PREDICTED),
-            figures("measured", NS, lambda s: s.realised_ns, TRACED, "realised-fusion"),
+            figures("measured", NS, lambda s: s.realised_ns, TRACED, "measured-savings"),
             figures("bytes", BYTES, lambda s: s.predicted_bytes, PREDICTED),
             words("predicted from", lambda s: s.predicted_from),
             words("by", lambda s: s.source),

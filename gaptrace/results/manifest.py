@@ -492,13 +492,13 @@ class Choice(Struct, frozen=True):
 
     op: str | None = None
     shapes: tuple[Any, ...] | None = None
-    dtype: str | None = None
     chosen: str | None = None
     kind: str | None = None
     ns: Maybe = None
     best_extern_ns: Maybe = None
     candidates: int | None = None
     count: int | None = None
+    dtype: str | None = None
 
 
 class Template(Struct, frozen=True):

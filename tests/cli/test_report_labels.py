@@ -1,117 +1,98 @@
-"""Every label that a text report prints can be asked: `gaptrace explain LABEL`.
+"""Every label of a report can be asked: `gaptrace explain LABEL`.
 
-The reports are printed and walked: heads of all tables, first columns of tables whose rows are
-figures, words that end in a colon at the start of a line, lines that are a title alone, legends.
+The documents of all kinds of results are walked, as every format draws them: heads of columns,
+labels of facts, of figures in rows and of bars.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import io
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from gaptrace.report import palette, terminal
-from gaptrace.report.text import WIDTH
 
-from gaptrace.cli import main
+from gaptrace import vocabulary
+from gaptrace.analysis import analyze
 from gaptrace.cli.explain import lookup
+from gaptrace.compare.compare import FORCE, CompareOptions
+from gaptrace.document.blocks import Bars, Facts, Table, Text, blocks_of
+from gaptrace.document.build import document
+from gaptrace.document.sections import Context
+from gaptrace.errors import OptionError
+from gaptrace.measure.options import Options
+from gaptrace.measure.record import gaps_result
+from gaptrace.predict import predict, predict_run
+from gaptrace.reading.loading import load
+from gaptrace.runs.compared import compare
+from gaptrace.runs.read import read_points, read_run
 from tests.compare.runs import write_run
 from tests.predict import recorded
 from tests.sweep_folders import make_sweep
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
-RENDERERS = ("text", "run_text", "predict_text", "compare_text", "sweep_text")
-# Tables whose first column names figures; in all others it names kernels, ops, modes or points.
-FIGURES = {"one step", "score", "What would help", "unprofiled", "as profiled", "metric"}
-# At most two spaces in front: deeper lines go on with a sentence, and bullets are sentences.
-LABEL = re.compile(r" {0,2}([A-Za-z][A-Za-z,/-]*(?: [A-Za-z,/-]+)*):(?: |$)")
-TITLE = re.compile(r"[a-z]{3,10}(?: [a-z]{2,10}){0,4}")
-SENTENCES = re.compile(r"(?:is|be) fastest|^decoder|^drawn|products tuned|^next: |^GT| against ")
 Seen = dict[str, str]
 
 
-class Walk:
-    """The labels of everything that is printed while it watches, and where each was seen."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seen: Seen = {}
-        self.tables: set[str] = set()
-        for name in RENDERERS:
-            module = importlib.import_module(f"gaptrace.report.{name}")
-            monkeypatch.setattr(module, "table", self._table)
-
-    def _table(self, header: Sequence[str], rows: Sequence[Sequence[str]], **how: int) -> str:
-        self._heads(header)
-        if header[0] in FIGURES:
-            self._heads([row[0] for row in rows], f"row of {header[0]}")
-        if header[0] == "What would help":
-            self._heads([row[1] for row in rows], "what is known")
-        if header[-1] == "verdict":
-            self._heads([row[-1].strip("▲▼=* ") for row in rows], "verdict")
-        text = terminal.table(header, rows, **how)
-        self.tables |= set(text.splitlines())
-        return text
-
-    def _heads(self, labels: Sequence[str], where: str = "head") -> None:
-        for label in filter(None, labels):
-            self.seen.setdefault(label, where)
-
-    def lines(self, text: str) -> None:
-        before = ""
-        for line in text.splitlines():
-            # A title begins a block; elsewhere a short line is the end of a wrapped sentence.
-            # Where the first word had no room in the line before, the sentence goes on.
-            goes_on = len(before) + 1 + len(line.partition(" ")[0]) > WIDTH and before
-            found = (not before and TITLE.fullmatch(line)) or LABEL.match(line)
-            before = line
-            if found and not goes_on and line not in self.tables and not SENTENCES.search(line):
-                self.seen.setdefault(found[found.re.groups], line)
-
-
-@pytest.fixture(scope="module")
-def labels(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    place = tmp_path_factory.mktemp("labels")
+def results(place: Path) -> Iterator[Any]:
+    """One of every kind of result, and analyses of eager, compiled, captured and pieces."""
     sweep = make_sweep(place, repeats=2, batches=(1, 8))
     run = recorded.eager_run(place, "llama4")
     (run / "eager/1/prediction.json").write_text(json.dumps(recorded.answer("llama4")))
     write_run(run, repeats=1, modes=("compiled", "compiled-graph"))
-    four = write_run(place / "four", repeats=1)
-    eager, compiled, graph = (
-        str(SAMPLES / f"small_decoder_{mode}.json.gz") for mode in ("eager", "compiled", "graph")
-    )
-    square = [str(four / m) for m in ("eager", "compiled", "graph", "compiled-graph")]
-    commands = [
-        ["analyze", eager],
-        ["analyze", compiled],
-        ["analyze", graph],
-        ["analyze", str(sweep)],
-        ["analyze", str(sweep / "batch-1")],
-        ["analyze", str(sweep / "batch-1/piecewise/1")],
-        ["analyze", str(run)],
-        ["gaps", eager],
-        ["predict", str(run)],
-        ["predict", str(sweep / "batch-1"), "--shapes"],
-        ["predict", eager],
-        ["compare", eager, compiled, "--fail-on", "idle:50%"],
-        ["compare", square[0], square[2], "--fail-on", "kernels:5%"],
-        ["compare", *square],
+    analyses = [
+        analyze(load(SAMPLES / f"small_decoder_{mode}.json.gz"))
+        for mode in ("eager", "compiled", "graph")
     ]
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setenv("NO_COLOR", "1")
-    walk = Walk(monkeypatch)
-    for command in commands:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            assert main(command) in (0, 1), command
-        assert out.getvalue(), command
-        walk.lines(out.getvalue())
-    monkeypatch.undo()
-    return walk.seen
+    yield from (analysis.result for analysis in analyses)
+    yield gaps_result(analyses[0], 10)
+    yield predict(analyses[0])
+    yield read_points(str(sweep), Options(), use_cache=False)
+    for path in (run, sweep / "batch-1", sweep / "batch-1/piecewise/1"):
+        found = read_run(str(path), Options(), use_cache=False)
+        yield found.result
+        yield from (analysis.result for analysis in found.analyses.values())
+    yield predict_run(read_run(str(run), Options(), use_cache=False))
+    yield compare(analyses[:2], CompareOptions(unlike=FORCE, resamples=200))
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """Every label that has no term of its own, and where it was seen."""
+    seen: Seen = {}
+    for result in results(tmp_path_factory.mktemp("labels")):
+        for block in blocks_of(document(result, Context())):
+            for label, term in _labels(block):
+                if label:
+                    seen.setdefault(term or label, f"{type(result).__name__}: {label}")
+    return seen
+
+
+def _labels(block: Any) -> Iterator[tuple[str, str]]:
+    match block:
+        case Table():
+            # Words without a term are names: of kernels, ops, modes, files.
+            yield from ((c.label, c.term) for c in block.columns if c.unit is not None or c.term)
+            for row in block.rows:
+                if row.unit is not None and isinstance(row.cells[0], Text):
+                    yield row.cells[0].text, row.cells[0].term
+        case Facts():
+            yield from ((fact.label.text, fact.label.term) for fact in block.facts)
+        case Bars():
+            yield from (
+                (segment.label.lstrip("0123456789 "), "")
+                for bar in block.bars
+                for segment in bar.segments
+            )
+
+
+def explained(label: str) -> bool:
+    try:
+        lookup(label)
+    except OptionError:
+        return False
+    return True
 
 
 def test_every_label_of_the_reports_is_explained(labels: Seen) -> None:
@@ -121,26 +102,18 @@ def test_every_label_of_the_reports_is_explained(labels: Seen) -> None:
 
 def test_the_walk_sees_every_kind_of_label(labels: Seen) -> None:
     """So that the test above cannot pass because it looked at nothing."""
-    expected = {
-        "GPU idle", "binds", "spread", "host", "one step", "What would help", "eager, captured",
-        "measured", "in range", "95 % interval", "fused groups", "batch 256", "work in the seam",
-        "start-up, s", "ceilings", "findings", "measured in pieces", "constants", "gates",
-        "kernels by name", "baseline", "score", "busy time", "largest changes",
-    }  # fmt: skip
-    assert expected <= {label.removesuffix(", µs").removesuffix(", ms") for label in labels}
     assert len(labels) > 100
 
 
-@pytest.mark.parametrize("look", [*palette.CAUSES.items(), *palette.HOST.items()])
-def test_every_word_of_a_legend_is_explained(look: tuple[str, palette.Look]) -> None:
-    assert explained(look[0])
-    assert explained(look[1].word)
+WORDS = {
+    **vocabulary.CAUSES, **vocabulary.HOST_CLASSES, **vocabulary.OP_CLASSES, **vocabulary.MODES,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("look", [*palette.OP_CLASSES.items(), *palette.MODES.items()])
-def test_every_class_and_mode_is_explained(look: tuple[str, palette.Look]) -> None:
-    assert explained(look[0])
-    assert explained(look[1].word)
+@pytest.mark.parametrize("key", WORDS)
+def test_every_word_of_a_legend_is_explained(key: str) -> None:
+    assert explained(key)
+    assert explained(WORDS[key].label)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +121,7 @@ def test_every_class_and_mode_is_explained(look: tuple[str, palette.Look]) -> No
     [
         ("GPU idle, ms", "idle"),
         ("busy: gemm", "busy"),
-        ("batch 256", "predicted-fusion"),
+        ("bytes at batch 256", "predicted-fusion"),
         ("longest gaps (counted steps)", "gap"),
         ("waiting in a sync", "sync"),
         ("captured step", "predicted-captured-step"),
@@ -160,13 +133,3 @@ def test_every_class_and_mode_is_explained(look: tuple[str, palette.Look]) -> No
 )
 def test_what_a_report_adds_to_a_label_may_stay(label: str, entry: str) -> None:
     assert lookup(label).id == entry
-
-
-def explained(label: str) -> bool:
-    from gaptrace.errors import OptionError
-
-    try:
-        lookup(label)
-    except OptionError:
-        return False
-    return True
