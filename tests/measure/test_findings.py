@@ -198,7 +198,7 @@ def test_withheld_causes_silence_all_rules_about_the_host() -> None:
 def test_a_trace_without_gpu_work_has_no_step() -> None:
     found = analyze(trace_of(op("aten::mm", at=10, dur=5)))
     assert ids(found) == ["GT004"]
-    assert "profile with ProfilerActivity.CUDA" in found.result.findings[0].text
+    assert "ProfilerActivity.CUDA], or use `gaptrace collect`" in found.result.findings[0].text
 
 
 def test_prefill_alone_is_no_decode_step() -> None:
