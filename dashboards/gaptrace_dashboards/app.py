@@ -21,7 +21,7 @@ from gaptrace_dashboards.components import component, state_page
 from gaptrace_dashboards.delivery import ASSETS, add_shared_files, document
 from gaptrace_dashboards.glossary_page import KEYS, glossary_page
 from gaptrace_dashboards.grids import flat
-from gaptrace_dashboards.library import FAILED, WORKING, Entry, Library, Recording, recording_id
+from gaptrace_dashboards.library import FAILED, WORKING, Library, Recording, recording_id
 from gaptrace_dashboards.routes import Desk, add_routes
 from gaptrace_dashboards.run_page import modes_page, run_page, tab_content
 from gaptrace_dashboards.runs_page import (
@@ -287,11 +287,6 @@ def _unready(library: Library, id_: str) -> html.Div:
             "This run is not here.",
             "The address names a run that is not under the paths this dashboard was started with.",
         )
-    return unready(library, entry)
-
-
-def unready(library: Library, entry: Entry) -> html.Div:
-    """The page of a run that has no figures yet, or never will have."""
     words = pending_words(library, entry)
     if entry.state == FAILED:
         return state_page(f"{entry.place.name} was refused.", entry.error, entry.hint)

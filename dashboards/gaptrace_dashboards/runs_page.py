@@ -10,12 +10,12 @@ from dash import dcc, html
 from gaptrace import units
 from gaptrace.quantity import NS, SHARE, TRACED, Number, Quantity
 from gaptrace.render.elements import Element, element
-from gaptrace.render.html_blocks import Page, table
+from gaptrace.render.html_blocks import Page
 from gaptrace.render.tables import basis_words
 from gaptrace.vocabulary import VERDICT_SIGNS
-from gaptrace_dashboards.components import Places, component, meanings
+from gaptrace_dashboards.components import component, meanings
 from gaptrace_dashboards.grids import Column, grid
-from gaptrace_dashboards.ladder import ladder, ladder_sentence, ladder_table, with_rates
+from gaptrace_dashboards.ladder import ladder, ladder_sentence, with_rates
 from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Entry, Library, Recording
 from gaptrace_dashboards.places import WRITING
 from gaptrace_dashboards.rows import Row, short_path
@@ -33,6 +33,8 @@ COLUMNS = (
     Column("host", "host/tok, ms", "number", 152, term="host-dispatch"),
     Column("basis", "times", "text", 104, term="rate-source"),
     Column("binding", "limited by", "text", 104, term="binding-ceiling"),
+    Column("launch", "launch ceiling, tok/s", "number", 164, term="launch-ceiling"),
+    Column("bandwidth", "bandwidth ceiling, tok/s", "number", 186, term="bandwidth-ceiling"),
     Column("spark", "step times", "spark", 120),
     Column("mode", "mode", "text", 134),
     Column("gpu", "GPU", "text", 150),
@@ -60,7 +62,9 @@ def _recorded(found: Recording) -> dict[str, Any]:
         "name": row.name + (f" (×{row.repeats})" if row.repeats > 1 else ""),
         "href": run_url(found.id),
         "verdict": verdict,
-        "rate": (head.tokens_per_s, _text(row.rates.get("measured"))),
+        "rate": _rate(row, "measured"),
+        "launch": _rate(row, "launch"),
+        "bandwidth": _rate(row, "bandwidth"),
         "step": (step, _ms(None if step is None else Quantity(step, NS))),
         "idle": (head.idle_share, units.share(head.idle_share, 1)),
         "kernels": _counted(row.kernels),
@@ -88,8 +92,9 @@ def _counted(value: Number | None) -> tuple[Number | None, str]:
     return value, units.count(value)
 
 
-def _text(found: Quantity | None) -> str:
-    return units.MISSING if found is None else units.value_text(found)
+def _rate(row: Row, name: str) -> tuple[Number | None, str]:
+    found = row.rates.get(name)
+    return (None, units.MISSING) if found is None else (found.value, units.value_text(found))
 
 
 def _ms(found: Quantity | None) -> str:
@@ -188,14 +193,14 @@ def table_height(rows: int) -> int:
 
 
 def ladder_part(recordings: Sequence[Recording]) -> html.Div | None:
-    """The ladder with its sentence and its table twin; None before any run has a rate.
+    """The ladder with its sentence; None before any run has a rate.
 
-    One component, whatever the number of runs: each of Dash's own listens to every change.
+    Its twin in numbers is the list above it.
     """
     known = with_rates(recordings)
     if not known:
         return None
-    sentence, page = ladder_sentence(known), Page(anchors=Places())
+    sentence = ladder_sentence(known)
     ceilings: Element = element("a", "ceilings", href="#def-launch-ceiling", class_="def")
     return component(
         element(
@@ -203,7 +208,6 @@ def ladder_part(recordings: Sequence[Recording]) -> html.Div | None:
             element("h2", "Rates and ceilings", id="h-ladder"),
             element("p", f"{sentence} ", ceilings),
             ladder(known, sentence),
-            table(ladder_table(known), page),
             id="ladder-part",
             class_="part",
             aria_labelledby="h-ladder",

@@ -1,4 +1,4 @@
-"""The two ceilings of decode, which one limits the step, what a change would do, and power."""
+"""The ceilings of decode, which one limits the step, what a change would do, and power."""
 
 from __future__ import annotations
 
@@ -29,25 +29,35 @@ PACED_OTHERWISE = {
     ("launch", "gpu"): "the GPU's own work paces this step",
     ("bandwidth", "host"): "the host paces this step",
 }
+SILENCE = (
+    "The launch ceiling is a range: silence of the launching thread was taken for waiting, and no "
+    "limit is named where the two ends disagree."
+)
 _PACED = {"gpu": "the GPU paces", "host": "the host paces"}
 
 
 def ceilings(result: AnalysisResult, context: Context) -> Iterator[Block]:
-    """Both ceilings beside the measured rate, what they stand on, and which limits the step.
+    """The ceilings beside the measured rate, what they stand on, and which limits the step.
 
     A ceiling that cannot be known is withheld with the reason.
     """
     c, head = result.ceilings, result.headline
     launch = known(c.launch_tokens_per_s, q.TOKENS_PER_S, c.host_dispatch_basis)
+    if launch is not None and c.launch_tokens_per_s_range is not None:
+        low, high = c.launch_tokens_per_s_range
+        launch = q.ranged(launch.value, low, high, q.TOKENS_PER_S, c.host_dispatch_basis)
     bandwidth = known(c.bandwidth_tokens_per_s, q.TOKENS_PER_S)
-    if launch is None and bandwidth is None and head.tokens_per_s is None:
+    bus = known(c.bus_tokens_per_s, q.TOKENS_PER_S)
+    if launch is None and bandwidth is None and bus is None and head.tokens_per_s is None:
         return
     if c.binding:
         yield Sentence(_limited_by(c), "lead")
-    if launch is not None or bandwidth is not None:
+    elif c.launch_tokens_per_s_range is not None:
+        yield Sentence((SILENCE,))
+    if launch is not None or bandwidth is not None or bus is not None:
         measured = known(head.tokens_per_s, q.TOKENS_PER_S, head.basis)
-        yield _chart(context, launch, bandwidth, measured)
-    yield Facts(facts_of(*_facts(result, launch, bandwidth)))
+        yield _chart(context, launch, bandwidth, bus, measured)
+    yield Facts(facts_of(*_facts(result, launch, bandwidth, bus)))
 
 
 def _limited_by(c: Ceilings) -> tuple[Inline, ...]:
@@ -76,11 +86,13 @@ def _chart(
     context: Context,
     launch: q.Quantity | None,
     bandwidth: q.Quantity | None,
+    bus: q.Quantity | None,
     measured: q.Quantity | None,
 ) -> Chart:
     marks = [
         ("launch", "launch ceiling", "launch-ceiling", launch),
         ("bandwidth", "bandwidth ceiling", "bandwidth-ceiling", bandwidth),
+        ("bus", "bus ceiling", "bus-ceiling", bus),
         ("measured", "measured", "tokens-per-s", measured),
     ]
     shown = [(key, label, term, rate) for key, label, term, rate in marks if rate is not None]
@@ -99,7 +111,10 @@ def _chart(
 
 
 def _facts(
-    result: AnalysisResult, launch: q.Quantity | None, bandwidth: q.Quantity | None
+    result: AnalysisResult,
+    launch: q.Quantity | None,
+    bandwidth: q.Quantity | None,
+    bus: q.Quantity | None,
 ) -> Iterator[Fact | None]:
     c = result.ceilings
     if launch is None:
@@ -128,6 +143,17 @@ def _facts(
         source,
         term="peak-bandwidth",
     )
+    if not c.bus_bound:
+        return
+    if bus is None:
+        yield fact("bus ceiling", _no_bus(c), term="bus-ceiling")
+    yield fact("copied over the bus", known(c.bus_bytes, q.BYTES), " a step", term="copies")
+    yield fact(
+        "bus bandwidth",
+        known(c.bus_bandwidth_bytes_per_s, q.BYTES_PER_S),
+        f" one way ({c.bus_bandwidth_source})" if c.bus_bandwidth_source else "",
+        term="bus-ceiling",
+    )
 
 
 def _no_launch(result: AnalysisResult) -> str:
@@ -145,6 +171,15 @@ def _no_bandwidth(c: Ceilings) -> str:
             "--weight-bytes)"
         )
     return "unknown: no peak bandwidth for this GPU (--peak-bandwidth)"
+
+
+def _no_bus(c: Ceilings) -> str:
+    """Why a step that the bus limits has no bus ceiling, and what to give for one."""
+    if c.bus_bytes is None:
+        return "withheld: the copies' bytes were not recorded"
+    if c.bus_bandwidth_bytes_per_s is None:
+        return "withheld: no bandwidth of the link to the host is known (--bus-bandwidth)"
+    return "withheld: the step copies faster than the bandwidth given (--bus-bandwidth)"
 
 
 def what_would_help(result: AnalysisResult, context: Context) -> Iterator[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gaptrace.document import tables as t
 from gaptrace.document.answers import each
@@ -154,15 +154,14 @@ def compilation(result: AnalysisResult, context: Context) -> Iterator[Block]:
                 t.words("guard that failed", lambda r: r.guard, "guard"),
             ],
         )
-    breaks = tuple(item for item in seen.graph_breaks or () if isinstance(item, Mapping))
-    if breaks:
+    if seen.graph_breaks:
         yield t.table(
             f"{context.prefix}graph-breaks",
             "graph breaks",
-            breaks,
+            seen.graph_breaks,
             [
-                t.words("reason", lambda it: str(it.get("reason") or ""), "graph-break"),
-                t.words("place", lambda it: str(it.get("place") or "")),
-                t.figures("count", COUNT, lambda it: it.get("count")),
+                t.words("reason", lambda it: it.reason or "", "graph-break"),
+                t.words("place", lambda it: it.place or ""),
+                t.figures("count", COUNT, lambda it: it.count),
             ],
         )

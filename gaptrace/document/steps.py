@@ -26,6 +26,7 @@ from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Number, Quan
 from gaptrace.results.analysis import AnalysisResult, GapRow, PerToken, Phase, Piecewise
 from gaptrace.vocabulary import (
     BUSY,
+    BUSY_KINDS,
     CAUSES,
     HOST_CLASSES,
     IDLE,
@@ -70,6 +71,9 @@ def token_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
         notes = (PARTS, *([BUSY_UNPROFILED] if bars[0].total is not None else []))
     title = f"Where a {one}'s time goes"
     yield Bars(f"{context.prefix}token-bars", title, bars, "host", notes=notes)
+    kinds = tuple(_busy_kinds(result))
+    if kinds:
+        yield Sentence(kinds)
     if not context.brief:
         yield _parts(result, f"{context.prefix}token-parts")
 
@@ -100,6 +104,20 @@ def _bars(result: AnalysisResult) -> Iterator[Bar]:
     host = _segments(HOST_CLASSES, result.per_token.host_time_ns)
     if host:
         yield Bar("host thread", host)
+
+
+def _busy_kinds(result: AnalysisResult) -> Iterator[Inline]:
+    """What keeps the device busy, where that is not computing alone."""
+    kinds = result.steps.busy_by_kind_ns
+    parts = [(word, ns) for key, word in BUSY_KINDS.items() if (ns := kinds.get(key))]
+    if not any(word.id != "compute" for word, _ in parts):
+        return
+    for number, (word, ns) in enumerate(parts):
+        yield ", " if number else "The GPU is busy with "
+        yield Text(word.label, term=word.term, key=word.id)
+        yield " "
+        yield Quantity(ns, NS, TRACED)
+    yield " per step."
 
 
 def _segment(word: Word, ns: Number, basis: str) -> Segment:

@@ -180,7 +180,7 @@ def _personal(origin: Provenance) -> Iterator[Any]:
     if script is not None:
         python = script.python
         yield fact("script", script.path or script.module or "")
-        yield fact("arguments", " ".join(script.argv))
+        yield fact("arguments", " ".join(script.argv or ()))
         yield fact("interpreter", python if isinstance(python, str) else " ".join(python or ()))
         yield fact("commit", _pairs(script.git))
     yield fact("environment", _pairs(origin.env))

@@ -454,7 +454,11 @@ def test_what_is_narrower_than_a_pixel_is_drawn_as_its_share_of_it(opened: Opene
     seen = opened(html_of("eager"))
     looks = canvas_looks()
     # A cause that is drawn solid: of a patterned block only a part is ink.
-    cause = next(i for i, look in enumerate(looks["causes"]) if look["pattern"] == "solid")
+    cause = next(
+        i
+        for i, look in enumerate(looks["causes"])
+        if look["tile"] is None and look["light"] != "none"
+    )
     drawn = seen.page.evaluate(DENSE, [looks, 20_000, cause])
 
     def pixel(data: list[int], place: int) -> tuple[int, ...]:

@@ -383,6 +383,25 @@ def test_a_toy_section_reaches_its_pages_by_being_registered(
         assert "toys counted" not in words(page(desk, parse(href)))
 
 
+def numbers(markup: str) -> Iterator[tuple[str, str, str]]:
+    """Value, unit and basis of each number; those of a cell stand at its column or its row."""
+    heads: list[dict[str, str]] = []
+    row: dict[str, str] = {}
+    column = 0
+    for tag, rest in re.findall(r"<(\w+)([^>]*)>", markup):
+        own = dict(re.findall(r'data-(v|unit|basis)="([^"]*)"', rest))
+        if tag == "table":
+            heads = []
+        elif tag == "tr":
+            row, column = own, 0
+        elif tag == "th":
+            heads.append(own)
+        elif tag == "td":
+            own, column = {**(heads[column] or row), **own}, column + 1
+        if "v" in own:
+            yield own["v"], own.get("unit", ""), own.get("basis", "")
+
+
 def test_every_quantity_of_a_document_is_on_its_pages(desk: Desk, ids: dict[str, str]) -> None:
     """The same value, unit and basis, in markup or in a grid; the live timeline apart."""
     for name in ("demo · eager", "demo · graph", "small_decoder_compiled"):
@@ -397,9 +416,7 @@ def test_every_quantity_of_a_document_is_on_its_pages(desk: Desk, ids: dict[str,
         shown = set()
         for item in walk(layout):
             markup = str(getattr(item, "data-html", ""))
-            for values in re.findall(r'((?: data-(?:v|unit|basis)="[^"]*")+)', markup):
-                own = dict(re.findall(r'data-(v|unit|basis)="([^"]*)"', values))
-                shown.add((own.get("v"), own.get("unit", ""), own.get("basis", "")))
+            shown |= set(numbers(markup))
             for row in getattr(item, "rowData", None) or ():
                 shown |= {(f"{v:.10g}",) for v in row.values() if isinstance(v, (int, float))}
         checked = 0
