@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gaptrace.measure.analyze import analyze
+from gaptrace.measure.analyze import measure
 from gaptrace.reading.loading import load
 
 pytest.importorskip("hta", reason="the hta extra is not installed")
@@ -41,7 +41,7 @@ def test_idle_and_kernels_agree_with_hta(path: Path, monkeypatch: pytest.MonkeyP
     idle_us, span_us = BreakdownAnalysis._get_idle_time_for_kernels(device_rows.copy())
     kernels = int(device_rows["cat"].map(lambda c: names[c] == "kernel").sum())
 
-    device = analyze(load(path)).device
+    device = measure(load(path)).device
     assert device is not None
     assert device.kernels == kernels
     # HTA keeps `ts` in doubles near 5e12 us, a nanosecond apart. An idle gap lies between two, one

@@ -16,10 +16,6 @@ from gaptrace.vocabulary import VERDICTS
 
 REASONS_IN_BRIEF = 3
 LEFT_OUT = "left out (--redact)"
-NO_GPU_OPS = (
-    "No kernel, copy or memset is in this trace. Record with "
-    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or use `gaptrace collect`."
-)
 NO_STEPS = (
     "No step was found, so there are no figures of one. Looked for: gaptrace marks, engine labels, "
     "ProfilerStep, repeated annotations, compiled regions, repeating kernels. Name the steps with "
@@ -41,9 +37,7 @@ def trust(result: AnalysisResult, context: Context) -> Iterator[Block]:
         yield Sentence((f"{counted(left, 'more note')} on this trace in the full report.",))
     if not context.brief:
         yield from _how_found(result)
-    if result.steps.device is None:
-        yield Note((NO_GPU_OPS,), "limited")
-    elif result.headline.step_ns is None:
+    if result.steps.device is not None and result.headline.step_ns is None:
         yield Note((NO_STEPS,), "limited")
 
 

@@ -1,6 +1,6 @@
 """Times for a predicted compiled step, and for any step once it is captured.
 
-Input is the object `gaptrace.inductor/1` that `python -m gaptrace_collectors.inductor` writes:
+Input is the object `gaptrace.inductor/1` that `python -m gaptrace_inductor` writes:
 which kernels Inductor would generate and what they read and write. Library kernels keep their
 eager durations; a generated kernel costs a floor plus its bytes over a bandwidth that depends on
 how much it moves. All times are nanoseconds as floats, because they are estimates.

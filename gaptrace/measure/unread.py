@@ -134,4 +134,8 @@ def why_no_gpu_ops(trace: Trace) -> tuple[Words, int]:
             ),
             total,
         )
-    return "no kernel, copy or memset was recorded: profile with ProfilerActivity.CUDA", 1
+    return (
+        "no kernel, copy or memset is in this trace: record with "
+        "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or use `gaptrace collect`",
+        1,
+    )

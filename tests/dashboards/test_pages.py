@@ -250,7 +250,7 @@ def test_no_kernels(tmp_path: Path) -> None:
         )
     ]
     with analysed(write_trace(tmp_path / "cpu.json", *cpu_only)) as desk:
-        assert "No kernel, copy or memset is in this trace" in run_words(desk)
+        assert "no kernel, copy or memset is in this trace" in run_words(desk)
         assert "1 recording, none with decode steps" in words(page(desk, parse("/")))
 
 

@@ -28,7 +28,7 @@ from gaptrace.results.analysis import (
     StepFigures,
     WhatIf,
 )
-from gaptrace.results.manifest import Compile, Inductor, Recompile
+from gaptrace.results.manifest import Compile, GraphBreak, Inductor, Recompile
 from gaptrace.units import text
 from gaptrace.vocabulary import CAUSES, HOST_CLASSES
 from tests.document.material import (
@@ -43,6 +43,7 @@ from tests.document.material import (
     values,
     withheld,
 )
+from tests.render.material import without_gpu
 
 NOTHING = StepFigures()
 
@@ -134,9 +135,7 @@ def test_without_gpu_work_there_is_nothing_and_damage_is_named() -> None:
 
 
 def test_an_unusable_trace_is_called_unusable_and_told_what_to_do() -> None:
-    steps = replace(sample().steps, device=None)
-    bare = replace(sample(), steps=steps, devices=(), quality=Quality("refused"))
-    found = said(document(bare, FULL))
+    found = said(document(without_gpu().result, FULL))
     assert "unusable" in found
     assert "refused" not in found.replace("'refused'", "").split("unusable")[0].split()
     assert "ProfilerActivity.CUDA" in found
@@ -391,7 +390,7 @@ def test_what_the_recorder_saw_of_compiling() -> None:
     seen = Compile(
         seconds=1.5, unique_graphs=3, recompile_count=2, recompiles_while_measured=1,
         recompiles=(Recompile(4, "measured", "forward", None, "x == 3"),),
-        graph_breaks=({"reason": "print", "place": "a.py:3", "count": 2},),
+        graph_breaks=(GraphBreak("print", "a.py:3", 2),),
         inductor=Inductor(generated_kernels=21),
     )  # fmt: skip
     result = replace(sample(), compilation=seen)

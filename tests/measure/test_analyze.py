@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import gaptrace
-from gaptrace import units
 from gaptrace.analysis import analyze
 from gaptrace.errors import OptionError
 from gaptrace.measure.ceilings import StepBytes, StepModel, ceilings
@@ -78,7 +77,7 @@ def test_a_regular_trace_in_numbers_one_can_check_by_head() -> None:
     assert {k: v for k, v in head.host_time_ns.items() if v} == {"unattributed": 95, "launch": 5}
     assert a.result.devices[0].idle_by_cause_ns["python"] == 300
     assert a.quality.verdict == "ok"
-    assert a.sentence.startswith("Decode: 10\u2009000\u2009000 tok/s, 0.10 µs per step")
+    assert a.sentence.startswith("Decode: 10,000,000 tok/s, 100 ns per step")
 
 
 def test_per_token_figures_are_medians_of_ratios() -> None:
@@ -317,17 +316,17 @@ def test_sizes_that_are_given_win_over_the_manifest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy_share", "host", "paced", "words"),
+    ("busy_share", "host", "paced"),
     [
-        (0.94, 50, "gpu", "but the GPU's own work paces this step (busy 94 %)"),
-        (0.94, 95, None, ""),
-        (0.60, 150, "host", ""),
-        (0.60, 50, None, ""),
-        (None, 50, None, ""),
+        (0.94, 50, "gpu"),
+        (0.94, 95, None),
+        (0.60, 150, "host"),
+        (0.60, 50, None),
+        (None, 50, None),
     ],
 )
 def test_the_lower_ceiling_need_not_be_what_paces_the_step(
-    busy_share: float | None, host: int, paced: str | None, words: str
+    busy_share: float | None, host: int, paced: str | None
 ) -> None:
     found = ceilings(
         tokens=1,
@@ -341,10 +340,6 @@ def test_the_lower_ceiling_need_not_be_what_paces_the_step(
         busy_ns=100,
     )
     assert (found.binding, found.paced_by) == ("launch", paced)
-    assert found.pacing_words == words
-    assert dataclasses.replace(found, binding="bandwidth").pacing_words == (
-        "but the host paces this step (GPU idle 40 %)" if paced == "host" else ""
-    )
 
 
 def test_weight_bytes_from_shapes_count_each_matrix_product_once() -> None:
@@ -530,11 +525,12 @@ def test_a_change_that_moves_nothing_hands_no_ceiling_over() -> None:
     )
     found = {item.id: item for item in model.what_ifs()}
     assert found["host_x2"].binding == "bandwidth"
-    assert (found["host_x2"].step_ns, found["host_x2"].binds) == (105, "no change")
-    assert (found["weights_8"].paced_by, found["weights_8"].binds) == ("gpu", "launch, GPU paces")
-    assert (found["weights_4"].paced_by, found["weights_4"].binds) == ("host", "launch")
+    assert (found["host_x2"].step_ns, found["host_x2"].changes) == (105, False)
+    assert (found["weights_8"].paced_by, found["weights_8"].binding) == ("gpu", "launch")
+    assert (found["weights_4"].paced_by, found["weights_4"].binding) == ("host", "launch")
+    assert found["weights_8"].changes
     unknown = dataclasses.replace(model, bytes_ns=None).what_ifs()
-    assert {item.binds for item in unknown} == {units.MISSING}
+    assert {item.binding for item in unknown} == {None}
 
 
 def test_a_sync_and_backpressure_are_not_dispatch() -> None:
