@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -72,19 +72,26 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     Raises:
         OptionError: an option names something that is not in the trace.
     """
-    return finished(measure(trace, options))
-
-
-def finished(measured: result.Analysis) -> Analysis:
-    """A measured recording with its prediction, findings and words."""
-    prediction = predict(measured)
+    own = measured(trace, options)
+    prediction = predict(own)
     found = record(
-        measured,
+        own,
         capture=prediction.capture,
         compile=prediction.compile,
         square=prediction.square,
-        findings=find(measured, prediction),
+        findings=find(own, prediction),
     )
     found = msgspec.structs.replace(found, sentence=plain(analysis_answer(found)))
-    own = {field.name: getattr(measured, field.name) for field in fields(result.Analysis)}
-    return Analysis(**own, result=found)
+    figures = {field.name: getattr(own, field.name) for field in fields(result.Analysis)}
+    return Analysis(**figures, result=found)
+
+
+def measured(trace: Trace, options: Options | None = None) -> result.Analysis:
+    """Every measured figure of a trace, with the reasons of its quality put into words.
+
+    Raises:
+        OptionError: an option names something that is not in the trace.
+    """
+    found = measure(trace, options)
+    reasons = tuple(replace(reason, words=plain(reason.words)) for reason in found.quality.reasons)
+    return replace(found, quality=replace(found.quality, reasons=reasons))

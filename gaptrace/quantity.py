@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 Number: TypeAlias = int | float
+Maybe: TypeAlias = int | float | None
 
 # What a value is counted in. Times are nanoseconds whatever unit they are shown in.
 NS, COUNT, SHARE, TIMES, POINTS = "ns", "count", "share", "times", "points"
@@ -67,6 +68,10 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
     def known(self) -> bool:
         """Whether there is anything to print but the reason."""
         return self.value is not None or self.low is not None
+
+
+# A sentence whose numbers are not yet put into words.
+Words: TypeAlias = str | tuple[str | Quantity, ...]
 
 
 def ranged(

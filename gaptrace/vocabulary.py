@@ -68,6 +68,19 @@ NOT_THE_HOSTS = frozenset({"graph_node", "device_wait", "unattributed"})
 BUSY = Word("busy", "GPU busy", "busy", Look("#2F7F79", "#6FC3BC", "solid", "B"))
 IDLE = Word("idle", "GPU idle", "idle", Look("none", "none", "outline", "i"))
 
+# What keeps the device busy. The first three partition busy time.
+BUSY_KINDS = _words(
+    ("compute", "compute", "busy-by-kind", "#2F7F79", "#6FC3BC", "solid", "B"),
+    ("exposed_communication", "communication that nothing hides", "busy-by-kind", "#4F9C95",
+     "#76C6BF", "solid", "N"),
+    ("exposed_copies", "copies that nothing hides", "busy-by-kind", "#A9D3CE", "#B8E4DF", "solid",
+     "C"),
+    ("hidden_communication", "communication beside compute", "busy-by-kind", "#4F9C95", "#76C6BF",
+     "solid", "n"),
+    ("hidden_copies", "copies beside other work", "busy-by-kind", "#A9D3CE", "#B8E4DF", "solid",
+     "c"),
+)  # fmt: skip
+
 # Host time has classes that gaps do not have.
 HOST_CLASSES = {
     **CAUSES,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests import drawings_device as device
 from tests import drawings_host as host
+from tests import drawings_waits as waits
 from tests.drawing import Drawing, GapRow
 from tests.drawings_steps import STEP_DRAWINGS, StepDrawing
 
@@ -19,6 +20,7 @@ DRAWINGS: tuple[Drawing, ...] = (
     *host.SYNC,
     *host.OVERHEAD,
     *host.NAMES,
+    *waits.WAITS,
 )
 
 __all__ = ["DRAWINGS", "STEP_DRAWINGS", "Drawing", "GapRow", "StepDrawing"]

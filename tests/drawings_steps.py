@@ -170,7 +170,7 @@ STEP_DRAWINGS = (
         ),
         (
             StepRow((0, 60), (12, 72), 12, 3, 3, {"python": 45, "dispatch": 5, "launch": 10}),
-            StepRow((60, 70), (72, 76), 4, 1, 1, {"python": 5, "launch": 5}, is_open=True),
+            StepRow((60, 70), (72, 76), 4, 1, 1, {"unattributed": 5, "launch": 5}, is_open=True),
         ),
     ),
     StepDrawing(
@@ -201,9 +201,16 @@ STEP_DRAWINGS = (
             kernel("b", at=87, dur=8, corr=3),
         ),
         (
-            StepRow((0, 50), (20, 56), 18, 2, 1, {"python": 40, "launch": 10}),
+            StepRow((0, 50), (20, 56), 18, 2, 1, {"unattributed": 40, "launch": 10}),
             StepRow(
-                (50, 70), (56, 95), 20, 2, 2, {"python": 8, "launch": 12}, copies=1, is_open=True
+                (50, 70),
+                (56, 95),
+                20,
+                2,
+                2,
+                {"unattributed": 8, "launch": 12},
+                copies=1,
+                is_open=True,
             ),
         ),
         rule="ProfilerStep",
@@ -225,7 +232,12 @@ STEP_DRAWINGS = (
         ),
         (
             StepRow(
-                (0, 200), (5, 210), 115, 3, 3, {"python": 116, "launch": 24, "backpressure": 60}
+                (0, 200),
+                (5, 210),
+                115,
+                3,
+                3,
+                {"unattributed": 116, "launch": 24, "backpressure": 60},
             ),
             StepRow((200, 202), (210, 220), 10, 1, 1, {"launch": 2}, is_open=True),
         ),
@@ -246,7 +258,12 @@ STEP_DRAWINGS = (
         ),
         (
             StepRow(
-                (0, 200), (5, 210), 75, 3, 3, {"python": 116, "launch": 54, "backpressure": 30}
+                (0, 200),
+                (5, 210),
+                75,
+                3,
+                3,
+                {"unattributed": 116, "launch": 54, "backpressure": 30},
             ),
             StepRow((200, 202), (210, 220), 10, 1, 1, {"launch": 2}, is_open=True),
         ),

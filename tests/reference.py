@@ -40,7 +40,16 @@ CALL_CATEGORIES = {
     "privateuse1_runtime",
     "privateuse1_driver",
 }
-HOST_CAUSES = ("sync", "alloc", "compile", "runtime", "dispatch", "python", "profiler")
+HOST_CAUSES = (
+    "sync",
+    "alloc",
+    "compile",
+    "runtime",
+    "dispatch",
+    "python",
+    "host_wait",
+    "profiler",
+)
 CAUSES = ("graph_node", "device_wait", "launch", "unattributed", *HOST_CAUSES)
 
 
@@ -233,6 +242,20 @@ def call_cause(rec: Recording, call: Ev) -> str:
     return "runtime"
 
 
+def is_waiting_frame(name: str) -> bool:
+    """Whether a Python frame of this name waits for somebody else."""
+    return bool(
+        re.search(
+            r"queue\.py\(\d+\): get$|connection\.py\(\d+\): (recv|_recv|poll|wait)"
+            r"|selectors\.py\(\d+\): select$|threading\.py\(\d+\): (wait|join)"
+            r"|futures/_base\.py\(\d+\): result$"
+            r"|shm_broadcast\.py\(\d+\): (dequeue|acquire_read)"
+            r"|sched_yield|zmq.*\): (recv|poll)|^<built-in (method|function) (acquire|read|poll)\b",
+            name,
+        )
+    )
+
+
 def is_step_mark(name: str) -> bool:
     return re.match(r"gaptrace\.step#\d+|ProfilerStep#\d+", name) is not None
 
@@ -332,6 +355,7 @@ class Threads:
         self.rec = rec
         self._lanes: dict[tuple[str, str, str], list[Segment]] = {}
         self._syncs: dict[tuple[str, str, str], list[Thing]] = {}
+        self._waiting: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
 
     def segments(self, lane: tuple[str, str, str]) -> list[Segment]:
         if lane not in self._lanes:
@@ -343,6 +367,82 @@ class Threads:
     def syncing_at(self, lane: tuple[str, str, str], instant: int) -> bool:
         self.segments(lane)
         return any(t.start <= instant < t.end for t in self._syncs[lane])
+
+    def waits_between(self, lane: tuple[str, str, str], lo: int, hi: int) -> int:
+        """How much of [lo, hi), in which the lane is inside of nothing, it waits."""
+        if lane not in self._waiting:
+            silent, framed = silences(self.rec, lane), waiting_frames(self.rec, lane)
+            self._waiting[lane] = disjoint([*silent, *framed])
+        return sum(max(min(b, hi) - max(a, lo), 0) for a, b in self._waiting[lane])
+
+
+def disjoint(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The union, as intervals that do not touch."""
+    merged: list[tuple[int, int]] = []
+    for lo, hi in sorted(intervals):
+        if merged and lo <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(hi, merged[-1][1]))
+        else:
+            merged.append((lo, hi))
+    return merged
+
+
+def silences(rec: Recording, lane: tuple[str, str, str]) -> list[tuple[int, int]]:
+    """Stretches of 100 us in which the lane is silent and somebody else is at work."""
+    calls = [e for e in rec.events if e.kind == "call"]
+    seen = [*calls, *rec.ops, *(e for e in rec.events if e.kind == "op")]
+    if not seen:
+        return []
+    points = {min(e.start for e in seen), max(e.end for e in seen)}
+    things = things_of_lane(rec, lane)
+    frames = frames_of_lane(rec, lane)
+    points |= {p for e in (*things, *frames) for p in (e.start, e.end)}
+    spans = disjoint([(t.start, t.end) for t in things if t.end > t.start])
+    process = lane[:2]
+    devices = {o.device for o in rec.ops if (c := rec.call_of.get(o.row)) and c.lane[:2] == process}
+    syncs: dict[tuple[str, str, str], list[tuple[int, int]]] = defaultdict(list)
+    for call in calls:
+        if call.lane != lane and call.lane[:2] == process and call_cause(rec, call) == "sync":
+            syncs[call.lane].append((call.start, call.end))
+    found = []
+    for lo, hi in itertools.pairwise(sorted(points)):
+        if hi - lo < 100_000 or any(a < hi and b > lo for a, b in spans):
+            continue
+        work = [
+            covered(
+                (max(o.start, lo), min(o.end, hi))
+                for o in rec.ops
+                if (o.rank, o.device) == (lane[0], device) and o.start < hi and o.end > lo
+            )
+            for device in devices
+        ]
+        waits = [
+            covered((max(a, lo), min(b, hi)) for a, b in own if a < hi and b > lo)
+            for own in syncs.values()
+        ]
+        if any(10 * w >= 9 * (hi - lo) for w in work) or any(2 * w >= hi - lo for w in waits):
+            found.append((lo, hi))
+    return found
+
+
+def frames_of_lane(rec: Recording, lane: tuple[str, str, str]) -> list[Ev]:
+    """The Python frames of a lane; those of the only lane that has any, where there is one."""
+    frames = [e for e in rec.events if e.kind == "frame"]
+    if len({e.lane for e in frames}) == 1:
+        return frames
+    return [e for e in frames if e.lane == lane]
+
+
+def waiting_frames(rec: Recording, lane: tuple[str, str, str]) -> list[tuple[int, int]]:
+    """Where the innermost Python frame of the lane is one that waits."""
+    frames = [Thing(OP, e.start, e.end, e.row, "frame", e) for e in frames_of_lane(rec, lane)]
+    if not any(is_waiting_frame(t.event.name) for t in frames):
+        return []
+    return [
+        (lo, hi)
+        for lo, hi, thing in innermost(frames)
+        if thing is not None and is_waiting_frame(thing.event.name)
+    ]
 
 
 # Devices and gaps ----------------------------------------------------------------------------
@@ -416,7 +516,9 @@ def _gap(
     else:
         late = min(call.start, b)
         for lo, hi, thing in within(threads.segments(call.lane), a, late):
-            parts[thing.cause if thing else "python"] += hi - lo
+            waits = 0 if thing else threads.waits_between(call.lane, lo, hi)
+            parts["host_wait"] += waits
+            parts[thing.cause if thing else "python"] += hi - lo - waits
         sent = max(late, min(b, call.end + limits[is_graph_launch(call)]))
         parts["launch"] = sent - late
         parts["device_wait"] = b - sent

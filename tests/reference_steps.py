@@ -19,6 +19,7 @@ from tests.reference import (
     call_cause,
     covered,
     gaps,
+    is_step_mark,
     lower_median,
     nearest_rank,
     ordered_ops,
@@ -39,6 +40,8 @@ HOST_PARTS = (
     "profiler",
     "sync",
     "backpressure",
+    "waiting",
+    "unattributed",
 )
 FAMILIES = (
     "cudaLaunchKernel",
@@ -99,7 +102,9 @@ class Step:
     def host_dispatch_ns(self) -> int | None:
         if self.host is None:
             return None
-        return sum(self.host.values()) - self.host["sync"] - self.host["backpressure"]
+        return sum(
+            ns for part, ns in self.host.items() if part not in ("sync", "backpressure", "waiting")
+        )
 
 
 def find_marks(rec: Recording, rank: str = "") -> tuple[str, Marks]:
@@ -150,6 +155,11 @@ def steps_of(
         step.foreign_ns = covered(_clipped([o for o in ops if o.row not in own], lo, hi))
         mine = [g for g in idle if lo <= g.start and g.end <= hi]
         step.idle_by_cause_ns = {c: sum(g.parts[c] for g in mine) for c in CAUSES}
+        for gap in mine:
+            # Raw figures of devices say Python also where no op of the thread was recorded.
+            if gap.call is not None and not ops_recorded(rec, gap.call.lane):
+                step.idle_by_cause_ns["python"] -= gap.parts["python"]
+                step.idle_by_cause_ns["unattributed"] += gap.parts["python"]
     medians = family_medians(rec)
     for step in steps:
         if step.lane is not None:
@@ -230,6 +240,11 @@ def _overlaps(e: Ev, step: Step) -> bool:
 # Host time -----------------------------------------------------------------------------------
 
 
+def ops_recorded(rec: Recording, lane: Lane) -> bool:
+    """Whether any CPU op of the lane was recorded."""
+    return any(e.kind == "op" and e.lane == lane and not is_step_mark(e.name) for e in rec.events)
+
+
 def family(name: str) -> str:
     """The launch family of a call, for the typical cost of its kind."""
     for known in FAMILIES:
@@ -268,9 +283,12 @@ def host_time(
 ) -> dict[str, int]:
     """[lo, hi) of a thread split into exclusive self time; the parts sum to hi - lo."""
     parts = dict.fromkeys(HOST_PARTS, 0)
+    rest = "python" if ops_recorded(rec, lane) else "unattributed"
     for start, end, thing in within(threads.segments(lane), lo, hi):
         if thing is None:
-            parts["python"] += end - start
+            silent = threads.waits_between(lane, start, end)
+            parts["waiting"] += silent
+            parts[rest] += end - start - silent
         elif not _is_launch(rec, thing):
             parts[thing.cause] += end - start
         else:

@@ -136,7 +136,7 @@ def test_regular_graph_decode_is_what_its_builder_promises() -> None:
     assert steps[1].idle_by_cause_ns is not None
     assert present(steps[1].idle_by_cause_ns) == {
         "graph_node": 400,
-        "python": 11_000,
+        "unattributed": 11_000,
         "launch": 1_000,
     }
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from flask import has_request_context, request
@@ -20,11 +21,11 @@ from gaptrace_dashboards.components import component, state_page
 from gaptrace_dashboards.delivery import ASSETS, add_shared_files, document
 from gaptrace_dashboards.glossary_page import KEYS, glossary_page
 from gaptrace_dashboards.grids import flat
-from gaptrace_dashboards.library import FAILED, WORKING, Entry, Library, Recording, recording_id
+from gaptrace_dashboards.library import FAILED, WORKING, Library, Recording, recording_id
 from gaptrace_dashboards.routes import Desk, add_routes
 from gaptrace_dashboards.run_page import modes_page, run_page, tab_content
 from gaptrace_dashboards.runs_page import (
-    columns,
+    COLUMNS,
     grid_rows,
     headline,
     ladder_part,
@@ -37,6 +38,7 @@ from gaptrace_dashboards.security import secure
 from gaptrace_dashboards.what_if import answer as what_if_answer
 
 TICK_MS = 1_500
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def create_app(runs: Library) -> Dash:
@@ -126,72 +128,51 @@ def shell(content: list[Any] | None = None, shown: str | None = None) -> html.Di
 
 def _add_callbacks(app: Dash, desk: Desk) -> None:
     library = desk.library
+    # Dash does not say what its decorator leaves: the function as it is.
+    callback: Callable[..., Callable[[F], F]] = app.callback
 
-    def look(_tick: int | None, href: str | None, shown: str | None) -> Any:
-        library.refresh()
-        key = page_key(library, urls.parse(href))
-        return no_update if key == shown else key
-
-    def show_page(href: str | None, _changed: str | None, shown: str | None) -> tuple[Any, Any]:
-        state = urls.parse(href)
-        key = page_key(library, state)
-        return (no_update, no_update) if key == shown else (page(desk, state), key)
-
-    def show_tab(href: str | None, shown: str | None, known: str | None) -> tuple[Any, Any]:
-        state = urls.parse(href)
-        key = f"{state.tab} {shown}"
-        found = library.recording(state.runs[0]) if state.page == urls.RUN and state.runs else None
-        if found is None or shown is None or key == known:
-            return no_update, no_update
-        analysis = library.analysis(found)
-        if analysis is None:
-            return no_update, no_update
-        predicted = desk.prediction(found) if state.tab == "fusion" else None
-        return tab_content(analysis, library.run(found), state.tab, predicted), key
-
-    def new_rows(_tick: int | None, known: int | None) -> tuple[Any, ...]:
-        version = library.refresh()
-        busy = any(entry.state == WORKING for entry in library.entries())
-        if version == known and not busy:
-            return (no_update,) * 6
-        rows = flat(columns(), grid_rows(library))
-        return (
-            rows,
-            {"height": table_height(len(rows)), "width": "100%"},
-            headline(library),
-            progress_words(library),
-            ladder_part(library.recordings()),
-            version,
-        )
-
-    def answer(*values: Any) -> tuple[Any, Any, Any]:
-        state = urls.parse(values[-1])
-        found = library.recording(state.runs[0]) if state.runs else None
-        analysis = None if found is None else library.analysis(found)
-        return (no_update,) * 3 if analysis is None else what_if_answer(analysis, *values[:-1])
-
-    app.callback(
+    @callback(
         Output("changed", "data"),
         Input("tick", "n_intervals"),
         State("url", "href"),
         State("shown", "data"),
         prevent_initial_call=True,
-    )(look)
-    app.callback(
+    )
+    def look(_tick: int | None, href: str | None, shown: str | None) -> Any:
+        library.refresh()
+        key = page_key(library, urls.parse(href))
+        return no_update if key == shown else key
+
+    @callback(
         Output("page", "children"),
         Output("shown", "data"),
         Input("url", "href"),
         Input("changed", "data"),
         State("shown", "data"),
-    )(show_page)
-    app.callback(
+    )
+    def show_page(href: str | None, _changed: str | None, shown: str | None) -> tuple[Any, Any]:
+        state = urls.parse(href)
+        key = page_key(library, state)
+        return (no_update, no_update) if key == shown else (page(desk, state), key)
+
+    @callback(
         Output("tab", "children"),
         Output("tab-shown", "data"),
         Input("url", "href"),
         Input("shown", "data"),
         State("tab-shown", "data"),
-    )(show_tab)
-    app.callback(
+    )
+    def show_tab(href: str | None, shown: str | None, known: str | None) -> tuple[Any, Any]:
+        state = urls.parse(href)
+        key = f"{state.tab} {shown}"
+        found = library.recording(state.runs[0]) if state.page == urls.RUN and state.runs else None
+        analysis = None if found is None else library.analysis(found)
+        if found is None or analysis is None or shown is None or key == known:
+            return no_update, no_update
+        predicted = desk.prediction(found) if state.tab == "fusion" else None
+        return tab_content(analysis, library.run(found), state.tab, predicted), key
+
+    @callback(
         Output("runs-grid", "rowData"),
         Output("runs-grid", "style"),
         Output("runs-sentence", "children"),
@@ -201,8 +182,23 @@ def _add_callbacks(app: Dash, desk: Desk) -> None:
         Input("runs-tick", "n_intervals"),
         State("runs-version", "data"),
         prevent_initial_call=True,
-    )(new_rows)
-    app.callback(
+    )
+    def new_rows(_tick: int | None, known: int | None) -> tuple[Any, ...]:
+        version = library.refresh()
+        busy = any(entry.state == WORKING for entry in library.entries())
+        if version == known and not busy:
+            return (no_update,) * 6
+        rows = flat(COLUMNS, grid_rows(library))
+        return (
+            rows,
+            {"height": table_height(len(rows)), "width": "100%"},
+            headline(library),
+            progress_words(library),
+            ladder_part(library.recordings()),
+            version,
+        )
+
+    @callback(
         Output("what-if", "data-html"),
         Output("what-if-said", "children"),
         Output("what-if-captured", "aria-pressed"),
@@ -212,7 +208,12 @@ def _add_callbacks(app: Dash, desk: Desk) -> None:
         Input("what-if-captured", "n_clicks"),
         State("url", "href"),
         prevent_initial_call=True,
-    )(answer)
+    )
+    def moved(*values: Any) -> tuple[Any, Any, Any]:
+        state = urls.parse(values[-1])
+        found = library.recording(state.runs[0]) if state.runs else None
+        analysis = None if found is None else library.analysis(found)
+        return (no_update,) * 3 if analysis is None else what_if_answer(analysis, *values[:-1])
 
 
 def page_key(library: Library, state: urls.State) -> str:
@@ -286,11 +287,6 @@ def _unready(library: Library, id_: str) -> html.Div:
             "This run is not here.",
             "The address names a run that is not under the paths this dashboard was started with.",
         )
-    return unready(library, entry)
-
-
-def unready(library: Library, entry: Entry) -> html.Div:
-    """The page of a run that has no figures yet, or never will have."""
     words = pending_words(library, entry)
     if entry.state == FAILED:
         return state_page(f"{entry.place.name} was refused.", entry.error, entry.hint)

@@ -18,7 +18,7 @@ from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Block, Section, Sentence, Table
 from gaptrace.render.elements import Child, Element, Node, element, prose
 from gaptrace.render.html_blocks import Page, drawn, inline
-from gaptrace_dashboards.grids import grid, of_table
+from gaptrace_dashboards.grids import Column, grid, of_table
 
 # Shorter tables have nothing to sort or to filter.
 GRID_ROWS = 8
@@ -125,7 +125,7 @@ def _grid(block: Table, page: Page) -> list[Any]:
         *filter_tools(id_, f"filter {block.title}"),
         grid(id_, columns, rows, height=min(54 + 30 * len(rows), GRID_HEIGHT)),
         component([element("p", prose(note), class_="soft") for note in block.notes],
-                  meanings([(c.term, c.label) for c in block.columns], page)),
+                  meanings(columns, page)),
     ]  # fmt: skip
     if block.folded:
         return [html.Details([html.Summary(block.title), *parts], className="twin")]
@@ -147,11 +147,11 @@ def filter_tools(id_: str, label: str) -> list[html.Div]:
     ]  # fmt: skip
 
 
-def meanings(columns: Sequence[tuple[str, str]], page: Page) -> Element | None:
+def meanings(columns: Sequence[Column], page: Page) -> Element | None:
     """A line under a grid with its columns as links to their definitions in the glossary."""
     links: list[Node] = []
-    for term, label in columns:
-        link = page.link(term, label) if term else label
+    for column in columns:
+        link = page.link(column.term, column.title.partition(",")[0])
         if isinstance(link, Element):
             links += [" · ", link] if links else [link]
     return element("p", "What the columns mean: ", links, class_="soft meanings") if links else None

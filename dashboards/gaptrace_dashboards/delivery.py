@@ -11,7 +11,7 @@ from flask import Flask, Response, request
 from gaptrace.render.html import asset_text, stylesheet
 
 ASSETS = str(resources.files("gaptrace_dashboards") / "assets")
-SHARED_SCRIPTS = ("theme.js", "timeline.js")
+SHARED_SCRIPTS = ("theme.js", "timeline.js", "tables.js")
 # The code of the table proper: dash-ag-grid asks for it only once a table is on the page, which is
 # late for the list of runs.
 GRID_CODE = "/_dash-component-suites/dash_ag_grid/async-community.js"
@@ -32,7 +32,8 @@ DOCUMENT = """<!DOCTYPE html>
 <body>
 {%app_entry%}
 <footer>{%config%}<script async src="GRID"></script>
-<script src="SHARED/timeline.js"></script>{%scripts%}{%renderer%}</footer>
+<script src="SHARED/timeline.js"></script><script src="SHARED/tables.js"></script>
+{%scripts%}{%renderer%}</footer>
 </body>
 </html>"""
 

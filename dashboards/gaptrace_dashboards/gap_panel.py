@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from gaptrace import units
-from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Fact, Facts, Inline, Sentence, Text
 from gaptrace.document.tables import fact, facts_of, figures, table, words
 from gaptrace.knowledge.kernel_names import classify
-from gaptrace.measure.attribution import frame_lane
 from gaptrace.measure.frames import gap_steps
 from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.result import Analysis
 from gaptrace.quantity import NS, SHARE, TRACED, Quantity
 from gaptrace.render.elements import Element, element, shortened
 from gaptrace.render.html_blocks import Page, drawn, facts
+from gaptrace.timeline.scope import Scope
 from gaptrace.trace import Cat
 from gaptrace.vocabulary import CAUSES as CAUSE_WORDS
 from gaptrace_dashboards.components import markup
@@ -24,10 +22,10 @@ from gaptrace_dashboards.components import markup
 DEEPEST = 24
 
 
-def gap_panel(analysis: Analysis, gap: int) -> str:
+def gap_panel(scope: Scope, gap: int) -> str:
     """The panel for gap number `gap` of the analysed device."""
-    device, page = analysis.device, Page()
-    if device is None or not 0 <= gap < len(device.gaps):
+    analysis, device, page = scope.analysis, scope.device, Page()
+    if not 0 <= gap < len(device.gaps):
         return markup(element("p", "There is no such gap in this recording.", class_="soft"))
     gaps, trace = device.gaps, analysis.trace
     start, end = int(gaps.start[gap]), int(gaps.end[gap])
@@ -60,7 +58,7 @@ def gap_panel(analysis: Analysis, gap: int) -> str:
             element(
                 "div",
                 facts(Facts(tuple(_around_it(analysis, gap))), page),
-                _stacks(analysis, launch) if launch >= 0 else None,
+                _stacks(scope, launch) if launch >= 0 else None,
             ),
             class_="columns",
         ),
@@ -96,32 +94,20 @@ def _name(analysis: Analysis, row: int) -> Inline:
     return Text(classify(full).short, "name", full)
 
 
-def _stacks(analysis: Analysis, launch: int) -> Element:
+def _stacks(scope: Scope, launch: int) -> Element:
     """The ops and the Python frames around the launch call, outermost first."""
+    trace, lane = scope.trace, int(scope.trace.lane[launch])
+    at = int(trace.start[launch])
     pairs = []
-    for what, python in (("launched inside", False), ("Python stack", True)):
-        rows = _around(analysis, launch, int(analysis.trace.start[launch]), python=python)
-        names = [shortened(analysis.trace.name_of(row), 200) for row in rows]
+    for what, spans in (("launched inside", scope.ops(lane)), ("Python stack", scope.frames(lane))):
+        rows = [row for row in spans.within(at, at + 1) if trace.cat[row] != Cat.RUNTIME]
+        names = [shortened(trace.name_of(int(row)), 200) for row in rows[-DEEPEST:]]
         said = element("ol", [element("li", name) for name in names], class_="stack mono")
-        if python and not rows:
+        if what == "Python stack" and not rows:
             said = element("span", "not recorded (collect --stacks)", class_="soft")
-        if rows or python:
+        if rows or what == "Python stack":
             pairs.append(element("div", element("dt", what), element("dd", said)))
     return element("dl", pairs, class_="facts")
-
-
-def _around(analysis: Analysis, call: int, at: int, *, python: bool) -> list[int]:
-    """Events of the launching thread that hold an instant, outermost first."""
-    trace = analysis.trace
-    rows = trace.rows_of(Cat.PYTHON) if python else trace.rows_of(Cat.CPU_OP, Cat.ANNOTATION)
-    if not rows.size:
-        return []
-    lane = int(trace.lane[call])
-    if python:
-        lane = frame_lane(trace, rows, lane)
-    rows = rows[(trace.lane[rows] == lane) & (trace.start[rows] <= at) & (at < trace.end[rows])]
-    order = np.lexsort((rows, -trace.end[rows], trace.start[rows]))
-    return [int(row) for row in rows[order]][-DEEPEST:]
 
 
 def _perfetto(first: int, last: int) -> Element:

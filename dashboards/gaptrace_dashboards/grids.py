@@ -10,8 +10,8 @@ from typing import Any
 import dash_ag_grid as dag
 
 from gaptrace.document.blocks import Table, Text
-from gaptrace.knowledge.glossary import entries
 from gaptrace.quantity import Quantity
+from gaptrace.render.html_blocks import glossary
 from gaptrace.render.tables import text_table
 
 ROW_HEIGHT = 30
@@ -25,20 +25,23 @@ PICKS = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column. kind: `text`, `number` (with its text beside it), `name`, `link` or `spark`."""
+    """One column. kind: `text`, `number` (with its text beside it), `name`, `link` or `spark`.
+
+    term: glossary entry, whose answer is the heading's tip.
+    """
 
     field: str
     title: str
     kind: str = "text"
     width: int = 110
     grow: int = 0
-    tip: str = ""
+    term: str = ""
     pinned: bool = False
 
 
 def of_table(block: Table) -> tuple[list[Column], list[dict[str, Any]]]:
     """A document's table: its columns and rows, each number with its text, each name whole."""
-    texts, tips = text_table(block), {entry.id: entry.answer for entry in entries()}
+    texts = text_table(block)
     columns: list[Column] = []
     for i, (column, heading) in enumerate(zip(block.columns, texts.headings, strict=True)):
         named = any(isinstance(c := r.cells[i], Text) and c.role == "name" for r in block.rows)
@@ -48,8 +51,8 @@ def of_table(block: Table) -> tuple[list[Column], list[dict[str, Any]]]:
         field = _slug(column.label)
         if any(field == other.field for other in columns):
             field = _slug(f"{column.label} {column.basis}")
-        tip = tips.get(column.term, "")
-        columns.append(Column(field, heading.words, kind, width, int(not heading.numeric), tip))
+        grow = int(not heading.numeric)
+        columns.append(Column(field, heading.words, kind, width, grow, column.term))
     rows = []
     for place, (row, said) in enumerate(zip(block.rows, texts.rows, strict=True)):
         found: dict[str, Any] = {"id": str(place)}
@@ -125,8 +128,8 @@ def _column(column: Column) -> dict[str, Any]:
     }
     if column.grow:
         found |= {"flex": column.grow, "minWidth": column.width}
-    if column.tip:
-        found["headerTooltip"] = column.tip
+    if column.term in glossary():
+        found["headerTooltip"] = glossary()[column.term].answer
     if column.pinned:
         found["pinned"] = "left"
     renderer = {"name": "GapName", "link": "GapLink", "spark": "GapSpark"}

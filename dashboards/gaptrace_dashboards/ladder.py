@@ -7,12 +7,9 @@ sees, and a charting library alone would take longer to load than the rest of it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gaptrace import units
-from gaptrace.document.blocks import Table, Text
-from gaptrace.document.tables import by_basis, figures, table, words
-from gaptrace.quantity import TOKENS_PER_S, Quantity
 from gaptrace.render.drawing.picture import round_values
 from gaptrace.render.elements import Element, Node, element, percent
 from gaptrace_dashboards.library import Recording
@@ -71,29 +68,6 @@ def ladder(known: Sequence[Recording], label: str) -> list[Node]:
         class_="beside g232 ladder",
     )
     return [_legend(), figure]
-
-
-def ladder_table(known: Sequence[Recording]) -> Table:
-    """The ladder's twin in numbers."""
-
-    def rate(name: str) -> Callable[[Recording], Quantity | None]:
-        return lambda found: found.row.rates.get(name)
-
-    return table(
-        "ladder-data",
-        "data: rates and ceilings",
-        known,
-        [
-            words("run", lambda r: Text(r.row.name, target=run_url(r.id))),
-            *by_basis("measured", TOKENS_PER_S, rate("measured"), known, "tokens-per-s"),
-            figures("launch ceiling", TOKENS_PER_S, rate("launch"), term="launch-ceiling"),
-            figures("bandwidth ceiling", TOKENS_PER_S, rate("bandwidth"),
-                    term="bandwidth-ceiling"),
-            words("limited by", lambda r: r.row.binding,
-                  "binding-ceiling"),
-        ],
-        folded=True,
-    )  # fmt: skip
 
 
 def _marks(recording: Recording) -> dict[str, float]:

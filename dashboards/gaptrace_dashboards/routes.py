@@ -152,10 +152,10 @@ def add_routes(server: Flask, desk: Desk) -> None:
         return _answer(desk.timeline(found, analysis, request.args.to_dict()))
 
     def gap() -> Response:
-        _, analysis = analysed()
+        found, analysis = analysed()
         number = request.args.get("gap", "")
         place = int(number) if number.isdigit() and len(number) < 12 else -1
-        return Response(gap_panel(analysis, place), mimetype="text/html")
+        return Response(gap_panel(desk.scope(found, analysis), place), mimetype="text/html")
 
     def compare_() -> Response:
         state = parse(request.full_path.replace("/api/compare", "/compare", 1))

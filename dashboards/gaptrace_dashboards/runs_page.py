@@ -8,56 +8,40 @@ from typing import Any
 from dash import dcc, html
 
 from gaptrace import units
-from gaptrace.knowledge.glossary import entries
 from gaptrace.quantity import NS, SHARE, TRACED, Number, Quantity
 from gaptrace.render.elements import Element, element
-from gaptrace.render.html_blocks import Page, table
+from gaptrace.render.html_blocks import Page
 from gaptrace.render.tables import basis_words
 from gaptrace.vocabulary import VERDICT_SIGNS
-from gaptrace_dashboards.components import Places, component, meanings
+from gaptrace_dashboards.components import component, meanings
 from gaptrace_dashboards.grids import Column, grid
-from gaptrace_dashboards.ladder import ladder, ladder_sentence, ladder_table, with_rates
+from gaptrace_dashboards.ladder import ladder, ladder_sentence, with_rates
 from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Entry, Library, Recording
 from gaptrace_dashboards.places import WRITING
 from gaptrace_dashboards.rows import Row, short_path
 from gaptrace_dashboards.urls import run_url
 
 TICK_MS = 1_500
-# Glossary entry and header of the columns.
-MEANINGS = (
-    ("verdict", "trace"),
-    ("tokens-per-s", "tok/s"),
-    ("period", "step"),
-    ("idle", "idle"),
-    ("kernels-per-token", "kernels/tok"),
-    ("launches-per-token", "launches/tok"),
-    ("host-dispatch", "host/tok"),
-    ("rate-source", "times"),
-    ("binding-ceiling", "limited by"),
+COLUMNS = (
+    Column("name", "run", "link", 250, pinned=True),
+    Column("verdict", "trace", "text", 92, term="verdict"),
+    Column("rate", "tok/s", "number", 88, term="tokens-per-s"),
+    Column("step", "step, ms", "number", 92, term="period"),
+    Column("idle", "idle", "number", 72, term="idle"),
+    Column("kernels", "kernels/tok", "number", 116, term="kernels-per-token"),
+    Column("launches", "launches/tok", "number", 124, term="launches-per-token"),
+    Column("host", "host/tok, ms", "number", 152, term="host-dispatch"),
+    Column("basis", "times", "text", 104, term="rate-source"),
+    Column("binding", "limited by", "text", 104, term="binding-ceiling"),
+    Column("launch", "launch ceiling, tok/s", "number", 164, term="launch-ceiling"),
+    Column("bandwidth", "bandwidth ceiling, tok/s", "number", 186, term="bandwidth-ceiling"),
+    Column("spark", "step times", "spark", 120),
+    Column("mode", "mode", "text", 134),
+    Column("gpu", "GPU", "text", 150),
+    Column("model", "model", "text", 150),
+    Column("date", "date", "text", 130),
+    Column("sentence", "in one sentence", "name", 320, grow=1),
 )
-
-
-def columns() -> list[Column]:
-    """The columns of the table, with the glossary's one-sentence answers as tips."""
-    said = {entry.id: entry.answer for entry in entries()}
-    return [
-        Column("name", "run", "link", 250, pinned=True),
-        Column("verdict", "trace", "text", 92, tip=said.get("verdict", "")),
-        Column("rate", "tok/s", "number", 88, tip=said.get("tokens-per-s", "")),
-        Column("step", "step, ms", "number", 92, tip=said.get("period", "")),
-        Column("idle", "idle", "number", 72, tip=said.get("idle", "")),
-        Column("kernels", "kernels/tok", "number", 116, tip=said.get("kernels-per-token", "")),
-        Column("launches", "launches/tok", "number", 124, tip=said.get("launches-per-token", "")),
-        Column("host", "host/tok, ms", "number", 152, tip=said.get("host-dispatch", "")),
-        Column("basis", "times", "text", 104, tip=said.get("rate-source", "")),
-        Column("binding", "limited by", "text", 104, tip=said.get("binding-ceiling", "")),
-        Column("spark", "step times", "spark", 120),
-        Column("mode", "mode", "text", 134),
-        Column("gpu", "GPU", "text", 150),
-        Column("model", "model", "text", 150),
-        Column("date", "date", "text", 130),
-        Column("sentence", "in one sentence", "name", 320, grow=1),
-    ]
 
 
 def grid_rows(library: Library) -> list[dict[str, Any]]:
@@ -78,7 +62,9 @@ def _recorded(found: Recording) -> dict[str, Any]:
         "name": row.name + (f" (×{row.repeats})" if row.repeats > 1 else ""),
         "href": run_url(found.id),
         "verdict": verdict,
-        "rate": (head.tokens_per_s, _text(row.rates.get("measured"))),
+        "rate": _rate(row, "measured"),
+        "launch": _rate(row, "launch"),
+        "bandwidth": _rate(row, "bandwidth"),
         "step": (step, _ms(None if step is None else Quantity(step, NS))),
         "idle": (head.idle_share, units.share(head.idle_share, 1)),
         "kernels": _counted(row.kernels),
@@ -106,8 +92,9 @@ def _counted(value: Number | None) -> tuple[Number | None, str]:
     return value, units.count(value)
 
 
-def _text(found: Quantity | None) -> str:
-    return units.MISSING if found is None else units.value_text(found)
+def _rate(row: Row, name: str) -> tuple[Number | None, str]:
+    found = row.rates.get(name)
+    return (None, units.MISSING) if found is None else (found.value, units.value_text(found))
 
 
 def _ms(found: Quantity | None) -> str:
@@ -194,8 +181,8 @@ def runs_page(library: Library) -> list[Any]:
             ],
             className="tools",
         ),
-        grid("runs-grid", columns(), rows, picks=True, height=table_height(len(rows))),
-        component(meanings(MEANINGS, Page())),
+        grid("runs-grid", COLUMNS, rows, picks=True, height=table_height(len(rows))),
+        component(meanings(COLUMNS, Page())),
         html.Div(ladder_part(recordings), id="ladder"),
     ]  # fmt: skip
 
@@ -206,14 +193,14 @@ def table_height(rows: int) -> int:
 
 
 def ladder_part(recordings: Sequence[Recording]) -> html.Div | None:
-    """The ladder with its sentence and its table twin; None before any run has a rate.
+    """The ladder with its sentence; None before any run has a rate.
 
-    One component, whatever the number of runs: each of Dash's own listens to every change.
+    Its twin in numbers is the list above it.
     """
     known = with_rates(recordings)
     if not known:
         return None
-    sentence, page = ladder_sentence(known), Page(anchors=Places())
+    sentence = ladder_sentence(known)
     ceilings: Element = element("a", "ceilings", href="#def-launch-ceiling", class_="def")
     return component(
         element(
@@ -221,7 +208,6 @@ def ladder_part(recordings: Sequence[Recording]) -> html.Div | None:
             element("h2", "Rates and ceilings", id="h-ladder"),
             element("p", f"{sentence} ", ceilings),
             ladder(known, sentence),
-            table(ladder_table(known), page),
             id="ladder-part",
             class_="part",
             aria_labelledby="h-ladder",

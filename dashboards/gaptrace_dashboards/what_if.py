@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dash import dcc, html
@@ -10,79 +9,41 @@ from dash import dcc, html
 from gaptrace import units
 from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Bar, Bars, Segment
-from gaptrace.measure.ceilings import StepModel
+from gaptrace.measure.ceilings import Change, StepModel, WhatIf
 from gaptrace.quantity import NS, PREDICTED, TRACED, Quantity
 from gaptrace.render.elements import element
 from gaptrace.render.html_blocks import Page, draw
 from gaptrace_dashboards.components import absent, component, markup
 
-NS_PER_S = 1e9
 NO_MODEL = (
     "The model needs busy time, host dispatch and a step time; one of them is unknown or withheld "
     "(see the notes about this trace)."
 )
 
 
-@dataclass(frozen=True)
-class Change:
-    """What is asked: bits per weight (None as it is), GPU and host speed as factors, capture."""
-
-    bits: float | None = None
-    bandwidth: float = 1.0
-    host: float = 1.0
-    captured: bool = False
-
-    def words(self, step: StepModel) -> str:
-        """What is asked, in front of the answer; empty where nothing is changed."""
-        parts = []
-        if self.bits is not None and step.bits and self.bits < step.bits:
-            parts.append(f"{units.digits(self.bits, 2)}-bit weights")
-        if self.bandwidth != 1:
-            parts.append(f"{units.digits(self.bandwidth, 2)} times the bandwidth")
-        if self.host != 1:
-            parts.append(f"a host {units.digits(self.host, 2)} times as fast")
-        if self.captured:
-            parts.append("one graph")
-        return f"With {', '.join(parts)}: " if parts else ""
+def asked_words(step: StepModel, change: Change) -> str:
+    """What is asked, in front of the answer; empty where nothing is changed."""
+    parts = []
+    if change.bits is not None and step.bits and change.bits < step.bits:
+        parts.append(f"{units.digits(change.bits, 2)}-bit weights")
+    if change.gpu != 1:
+        parts.append(f"{units.digits(change.gpu, 2)} times the bandwidth")
+    if change.host != 1:
+        parts.append(f"a host {units.digits(change.host, 2)} times as fast")
+    if change.captured:
+        parts.append("one graph")
+    return f"With {', '.join(parts)}: " if parts else ""
 
 
-@dataclass(frozen=True)
-class Modelled:
-    """A step under a change: host and GPU side, the step, tokens per second; all ns per step."""
-
-    host_ns: float
-    busy_ns: float
-    step_ns: float
-    tokens_per_s: float
-
-    def sentence(self, now: float | None) -> str:
-        """The answer of the sliders in words."""
-        slower = "host" if self.host_ns > self.busy_ns else "GPU"
-        times = f", {units.digits(self.tokens_per_s / now)} times the rate now" if now else ""
-        return (
-            f"{units.rate(self.tokens_per_s)}, {units.time(self.step_ns)} per step: host "
-            f"{units.time(self.host_ns)}, GPU {units.time(self.busy_ns)}; "
-            f"the {slower} is the slower side{times}."
-        )
-
-
-def model(step: StepModel, change: Change) -> Modelled:
-    """The step under a change: the slower of host and GPU, plus the rest that neither explains.
-
-    Fewer bits shrink the GEMM time in proportion; bandwidth scales all GPU time; capture replaces
-    the host's work by one replay and adds the front end's time to every kernel.
-    """
-    busy = step.busy_ns
-    if change.bits is not None and step.bits:
-        busy -= step.gemm_ns * (1 - min(change.bits / step.bits, 1.0))
-    busy /= change.bandwidth
-    host, rest = step.host_ns / change.host, step.rest_ns
-    if change.captured and step.replay_ns is not None and step.node_ns is not None:
-        host = step.replay_ns / change.host
-        busy += step.kernels * step.node_ns
-        rest = host
-    total = max(host, busy) + rest
-    return Modelled(host, busy, total, step.tokens * NS_PER_S / total if total else 0.0)
+def sentence(found: WhatIf, now: float | None) -> str:
+    """The answer of the sliders in words."""
+    slower = "host" if found.paced_by == "host" else "GPU"
+    times = f", {units.digits(found.tokens_per_s / now)} times the rate now" if now else ""
+    return (
+        f"{units.rate(found.tokens_per_s)}, {units.time(found.step_ns)} per step: host "
+        f"{units.time(found.host_ns)}, GPU {units.time(found.busy_ns)}; "
+        f"the {slower} is the slower side{times}."
+    )
 
 
 def what_if(analysis: Analysis) -> list[Any]:
@@ -134,16 +95,16 @@ def answer(
     assert step is not None
     change = Change(
         bits=_number(bits, step.bits),
-        bandwidth=_number(bandwidth, 1.0) or 1.0,
+        gpu=_number(bandwidth, 1.0) or 1.0,
         host=_number(host, 1.0) or 1.0,
         captured=(clicks or 0) % 2 == 1,
     )
-    now, changed = model(step, Change()), model(step, change)
-    said = change.words(step) + changed.sentence(analysis.result.headline.tokens_per_s)
+    now, changed = step.changed(Change()), step.changed(change)
+    said = asked_words(step, change) + sentence(changed, analysis.result.headline.tokens_per_s)
     return markup(draw(bars(analysis, now, changed), Page())), said, str(change.captured).lower()
 
 
-def bars(analysis: Analysis, now: Modelled, changed: Modelled) -> Bars:
+def bars(analysis: Analysis, now: WhatIf, changed: WhatIf) -> Bars:
     """Host and GPU time of the step, and the step itself, now and under the change."""
     found, drawn = analysis.result, []
     for label, key, field, basis in (

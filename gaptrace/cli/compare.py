@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from gaptrace.cli.gating import compare_gates, gate_options, say_gates, tell_github, unjudged
+from gaptrace.cli.gating import (
+    compare_gates,
+    gate_options,
+    say_gates,
+    summary,
+    tell_github,
+    unjudged,
+)
 from gaptrace.cli.options import analysis_options, options_from
 from gaptrace.cli.output import check_files, deliver, output_options
 
@@ -37,8 +44,7 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
     from gaptrace.compare.compare import FORCE, REFUSE, CompareOptions
     from gaptrace.compare.noise import SEED
     from gaptrace.compare.pairing import plan_pairs
-    from gaptrace.document.blocks import Detail
-    from gaptrace.render.files import Report, file_text
+    from gaptrace.render.files import Report
     from gaptrace.runs.compared import analyses_of, compared
 
     check_files(values["out"])
@@ -52,8 +58,7 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
     report = Report(found, analyses_of(plan.pairs))
     deliver([report], values)
     if values["github"]:
-        text = file_text("summary.md", [report], Detail.BRIEF, redact=values["redact"])
-        tell_github(text, found.gates)
+        tell_github(summary([report], values), found.gates)
     if say_gates(found.gates):
         return 1
     clean = all(

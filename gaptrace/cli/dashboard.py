@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from typing import Any
 
 import click
@@ -39,21 +40,14 @@ def dashboard(paths: tuple[str, ...], port: int, **values: Any) -> int:
     # A server that is told to end cleans up as one that is interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     library = Library(paths)
+
+    def opened(url: str) -> None:
+        if values["open_"]:
+            click.launch(url)
+
     try:
-        serve(create_app(library), port, _say, _open if values["open_"] else _nothing)
+        serve(create_app(library), port, partial(click.echo, err=True), opened)
     finally:
         library.close()
     # The server returns only when it was interrupted.
     return 130
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
-def _open(url: str) -> None:
-    click.launch(url)
-
-
-def _nothing(_: str) -> None:
-    """Browsers open only when asked."""

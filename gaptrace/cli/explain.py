@@ -7,19 +7,15 @@ import difflib
 import json
 import re
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from gaptrace.cli.output import wants_color
 from gaptrace.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from gaptrace.knowledge.glossary import Entry
-    from gaptrace.knowledge.rules import RulePage
+from gaptrace.knowledge.glossary import Entry, entries, entry
+from gaptrace.knowledge.rules import RulePage, page, pages
 
 SCHEMA = "gaptrace.explain/1"
 WIDTH = 80
@@ -28,17 +24,10 @@ _RULE_ID = re.compile(r"gt\d*", re.IGNORECASE)
 
 
 def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from gaptrace.knowledge.glossary import entries
-    from gaptrace.knowledge.rules import pages
-
     known = [(page.id, page.title) for page in pages()]
     known += [(entry.id, entry.answer) for entry in entries()]
     start = incomplete.lower()
-    return [CompletionItem(name, help=help_) for name, help_ in known if _starts(name, start)]
-
-
-def _starts(name: str, start: str) -> bool:
-    return name.lower().startswith(start)
+    return [CompletionItem(n, help=text) for n, text in known if n.lower().startswith(start)]
 
 
 @click.command()
@@ -50,15 +39,13 @@ def explain(term: tuple[str, ...], *, json_: bool) -> int:
     Without an argument all findings and terms are listed. A term of several words needs no
     quotes; the names in the JSON output are terms too.
     """
-    from gaptrace.knowledge.glossary import Entry, entries
-    from gaptrace.knowledge.rules import pages
-
     if not term:
-        body = _list_json() if json_ else _list_text(pages(), entries())
+        body = _list_json() if json_ else _list_text()
     else:
         found = lookup(" ".join(term))
         if json_:
-            body = _dump(_as_dict(found))
+            kind = "term" if isinstance(found, Entry) else "finding"
+            body = _dump({"kind": kind, **dataclasses.asdict(found)})
         else:
             body = _entry_text(found) if isinstance(found, Entry) else _page_text(found)
     click.echo(body, color=wants_color("auto"))
@@ -71,9 +58,6 @@ def lookup(term: str) -> RulePage | Entry:
     Raises:
         OptionError: there is neither; the hint names the nearest of both.
     """
-    from gaptrace.knowledge.glossary import entry
-    from gaptrace.knowledge.rules import page, pages
-
     if _RULE_ID.fullmatch(term.strip()):
         return page(term)
     by_title = {item.title.lower(): item for item in pages()}
@@ -125,34 +109,24 @@ def _wrapped(text: str, hanging: str = "") -> str:
     )
 
 
-def _list_text(pages: Iterable[RulePage], entries: Iterable[Entry]) -> str:
+def _list_text() -> str:
     lines = [click.style("findings", bold=True)]
-    lines += [f"  {page.id}  {page.title}" for page in pages]
+    lines += [f"  {page.id}  {page.title}" for page in pages()]
     lines += ["", click.style("terms", bold=True)]
     lines += [
         textwrap.fill(
             f"{entry.id}: {entry.answer}", WIDTH, initial_indent="  ", subsequent_indent="      "
         )
-        for entry in entries
+        for entry in entries()
     ]
     lines += ["", "gaptrace explain ID|TERM tells all of one."]
     return "\n".join(lines)
 
 
 def _list_json() -> str:
-    from gaptrace.knowledge.glossary import entries
-    from gaptrace.knowledge.rules import pages
-
     rules = [{"id": page.id, "title": page.title} for page in pages()]
     terms = [{"id": entry.id, "title": entry.title} for entry in entries()]
     return _dump({"findings": rules, "terms": terms})
-
-
-def _as_dict(found: RulePage | Entry) -> dict[str, Any]:
-    from gaptrace.knowledge.glossary import Entry
-
-    kind = "term" if isinstance(found, Entry) else "finding"
-    return {"kind": kind, **dataclasses.asdict(found)}
 
 
 def _dump(data: dict[str, Any]) -> str:

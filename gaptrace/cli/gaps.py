@@ -27,8 +27,8 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
     On its own a table of the longest gaps; with --csv or --json every gap in time order, with the
     nanoseconds of each cause.
     """
+    from gaptrace.analysis import measured
     from gaptrace.document.blocks import Detail
-    from gaptrace.measure.analyze import measure
     from gaptrace.measure.frames import gap_columns
     from gaptrace.measure.record import gaps_result
     from gaptrace.render.files import Report, text_of
@@ -36,15 +36,15 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
     from gaptrace.results.codec import to_json
 
     trace = read_trace(path, use_cache=not values["no_cache"])
-    measured = measure(trace, options_from(values))
-    if measured.device is None:
+    analysis = measured(trace, options_from(values))
+    if analysis.device is None:
         raise GaptraceError(
             "no GPU work was recorded", f"gaptrace analyze {path} says what was found"
         )
     if form == "csv":
         columns = {
             name: column.tolist() if hasattr(column, "tolist") else column
-            for name, column in gap_columns(measured).items()
+            for name, column in gap_columns(analysis).items()
         }
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -52,7 +52,7 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
         writer.writerows(zip(*columns.values(), strict=True))
         click.echo(text.getvalue(), nl=False)
         return 0
-    result = gaps_result(measured, None if form == "json" else top)
+    result = gaps_result(analysis, None if form == "json" else top)
     if form == "json":
         click.echo(to_json(result, indent=1))
     else:

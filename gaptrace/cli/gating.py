@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from gaptrace.cli.options import together
 from gaptrace.cli.output import report_of
 from gaptrace.errors import GaptraceError, OptionError
 
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from gaptrace.analysis import Analysis
     from gaptrace.cli.output import Analyzed
     from gaptrace.compare.gates import Gate
+    from gaptrace.render.files import Report
     from gaptrace.results.comparison import GateResult
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # GitHub drops a step summary of more than 1 MiB as a whole.
 SUMMARY_BYTES = 900_000
@@ -37,27 +37,21 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     ]
 
 
-def gate_options(command: F) -> F:
-    """Add --fail-on and --github."""
-    for option in reversed(
-        (
-            click.option(
-                "--fail-on",
-                "fail_on",
-                multiple=True,
-                metavar="METRIC:LIMIT",
-                shell_complete=_complete,
-                help="Exit with 1 beyond this limit; repeatable. See gaptrace metrics.",
-            ),
-            click.option(
-                "--github",
-                is_flag=True,
-                help="Append to the GitHub step summary and annotate gates and findings.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+gate_options = together(
+    click.option(
+        "--fail-on",
+        "fail_on",
+        multiple=True,
+        metavar="METRIC:LIMIT",
+        shell_complete=_complete,
+        help="Exit with 1 beyond this limit; repeatable. See gaptrace metrics.",
+    ),
+    click.option(
+        "--github",
+        is_flag=True,
+        help="Append to the GitHub step summary and annotate gates and findings.",
+    ),
+)
 
 
 def settings(command: str, start: Path | None = None) -> Mapping[str, Any]:
@@ -105,10 +99,8 @@ def analyze_gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
     named = {gate.metric.id for gate in given}
     found = settings("analyze")
     own = found.get("analyze")
-    own = own if isinstance(own, dict) and "fail-on" in own else None
-    kept = gates_from((), found)
-    if own is None:
-        kept = tuple(gate for gate in kept if not gate.percent)
+    relative = isinstance(own, dict) and "fail-on" in own
+    kept = [gate for gate in gates_from((), found) if relative or not gate.percent]
     return (*given, *(gate for gate in kept if gate.metric.id not in named))
 
 
@@ -170,9 +162,6 @@ def finish_analyze(results: Sequence[Analyzed], values: Mapping[str, Any]) -> in
     found = [analysis for _, analyses in groups for analysis in analyses]
     sweeps = [result for result in results if isinstance(result, SweepResult)]
     if values["github"]:
-        from gaptrace.document.blocks import Detail
-        from gaptrace.render.files import file_text
-
         findings = dict.fromkeys(
             (f.id, f.title)
             for analysis in found
@@ -180,9 +169,7 @@ def finish_analyze(results: Sequence[Analyzed], values: Mapping[str, Any]) -> in
             if f.ceiling_ns_per_token > 0
         )
         findings.update(dict.fromkeys(pair for sweep in sweeps for pair in sweep.findings))
-        reports = [report_of(result) for result in results]
-        text = file_text("summary.md", reports, Detail.BRIEF, redact=values["redact"])
-        tell_github(text, gates, findings)
+        tell_github(summary([report_of(r) for r in results], values), gates, findings)
     if say_gates(gates):
         return 1
     verdicts = {analysis.quality.verdict for analysis in found}
@@ -235,6 +222,14 @@ def unjudged(results: Sequence[GateResult]) -> bool:
     return any(result.status == NOT_JUDGED for result in results)
 
 
+def summary(reports: Sequence[Report], values: Mapping[str, Any]) -> str:
+    """The reports as a step summary shows them."""
+    from gaptrace.document.blocks import Detail
+    from gaptrace.render.files import file_text
+
+    return file_text("summary.md", reports, Detail.BRIEF, redact=values["redact"])
+
+
 def tell_github(
     markdown: str, gates: Sequence[GateResult], findings: Iterable[tuple[str, str]] = ()
 ) -> None:
@@ -243,12 +238,10 @@ def tell_github(
     Annotations go to stderr, which GitHub reads too, so that stdout stays what was asked for.
     Outside GitHub Actions, where GITHUB_STEP_SUMMARY is not set, only the annotations are printed.
     """
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if path:
-        body = _cut(markdown.rstrip("\n") + "\n", SUMMARY_BYTES)
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
             with open(path, "a", encoding="utf-8") as file:
-                file.write(body)
+                file.write(_cut(markdown.rstrip("\n") + "\n", SUMMARY_BYTES))
         except OSError as error:
             raise GaptraceError(f"cannot write the step summary: {error.strerror}") from error
     for gate in gates:

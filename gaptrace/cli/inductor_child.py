@@ -74,11 +74,8 @@ def _copy_package(folder: Path) -> None:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise GaptraceError(f"the package {PACKAGE} is not installed", "pip install torch-gaptrace")
-    shutil.copytree(
-        os.path.dirname(spec.origin),
-        folder / PACKAGE,
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    unread = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(os.path.dirname(spec.origin), folder / PACKAGE, ignore=unread)
 
 
 def _words(question: Question, folder: Path) -> list[str]:
@@ -107,6 +104,5 @@ def _refusal(stderr: str) -> GaptraceError:
         return NoTorchError("there is no torch in the Python that would ask Inductor", NO_TORCH)
     message = errors[0] if errors else (lines[-1] if lines else "no message")
     return GaptraceError(
-        f"Inductor could not be asked: {message}",
-        "use --shapes for an estimate without it",
+        f"Inductor could not be asked: {message}", "use --shapes for an estimate without it"
     )

@@ -9,6 +9,7 @@ import click
 
 INDENT = "    "
 WIDTH = 80
+TOLD = ("id", "title", "unit", "better", "per_token", "meaning")
 
 
 @click.command()
@@ -25,23 +26,12 @@ def metrics(json_: bool) -> None:  # noqa: FBT001
     if json_:
         body = {
             "schema": "gaptrace.metrics/1",
-            "metrics": [
-                {
-                    "id": metric.id,
-                    "title": metric.title,
-                    "unit": metric.unit,
-                    "better": metric.better,
-                    "per_token": metric.per_token,
-                    "meaning": metric.meaning,
-                }
-                for metric in gates
-            ],
+            "metrics": [{name: getattr(metric, name) for name in TOLD} for metric in gates],
         }
         click.echo(json.dumps(body, indent=2, ensure_ascii=False))
         return
     for metric in gates:
-        unit = {"ns": "time", "count": "count", "share": "share", "bytes": "bytes"}
-        kind = unit.get(metric.unit, metric.unit)
+        kind = "time" if metric.unit == "ns" else metric.unit
         click.echo(f"{metric.id}  ({kind}, {metric.better} is better)")
         click.echo(
             textwrap.fill(metric.meaning, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)

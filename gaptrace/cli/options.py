@@ -19,45 +19,50 @@ F = TypeVar("F", bound=Callable[..., Any])
 PROGRESS_AFTER_S = 1.0
 
 
-def analysis_options(command: F) -> F:
-    """Add the options that say about a trace what it cannot say itself."""
-    for option in reversed(
-        (
-            click.option("--step", metavar="REGEX", help="Pattern of the step marks' names."),
-            click.option(
-                "--tokens-per-step",
-                type=click.FloatRange(0, min_open=True),
-                help="Generated tokens per step; a mean may be a fraction.",
-            ),
-            click.option(
-                "--accepted",
-                type=click.FloatRange(0),
-                metavar="N",
-                help="Draft tokens accepted per sequence and iteration, on average.",
-            ),
-            click.option(
-                "--device",
-                metavar="ID",
-                help="GPU whose steps are measured, by its id in the trace.",
-            ),
-            click.option(
-                "--weight-bytes",
-                metavar="BYTES",
-                help="Bytes of weights that one step reads (15.9e9, 16GB).",
-            ),
-            click.option(
-                "--kv-bytes", metavar="BYTES", help="Bytes of KV cache that one step reads."
-            ),
-            click.option(
-                "--peak-bandwidth",
-                metavar="BYTES/S",
-                help="Peak of the GPU's memory (4.8e12, 4.8TB).",
-            ),
-            click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
-        )
-    ):
-        command = option(command)
-    return command
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """The options as one decorator, in help in the order given."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+# What a trace cannot say about itself.
+analysis_options = together(
+    click.option("--step", metavar="REGEX", help="Pattern of the step marks' names."),
+    click.option(
+        "--tokens-per-step",
+        type=click.FloatRange(0, min_open=True),
+        help="Generated tokens per step; a mean may be a fraction.",
+    ),
+    click.option(
+        "--accepted",
+        type=click.FloatRange(0),
+        metavar="N",
+        help="Draft tokens accepted per sequence and iteration, on average.",
+    ),
+    click.option(
+        "--device", metavar="ID", help="GPU whose steps are measured, by its id in the trace."
+    ),
+    click.option(
+        "--weight-bytes",
+        metavar="BYTES",
+        help="Bytes of weights that one step reads (15.9e9, 16GB).",
+    ),
+    click.option("--kv-bytes", metavar="BYTES", help="Bytes of KV cache that one step reads."),
+    click.option(
+        "--peak-bandwidth", metavar="BYTES/S", help="Peak of the GPU's memory (4.8e12, 4.8TB)."
+    ),
+    click.option(
+        "--bus-bandwidth",
+        metavar="BYTES/S",
+        help="Peak of the link between host and GPU, one way (64e9, 64GB).",
+    ),
+    click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
+)
 
 
 def options_from(values: dict[str, Any]) -> Options:
@@ -70,6 +75,7 @@ def options_from(values: dict[str, Any]) -> Options:
         weight_bytes=_bytes("--weight-bytes", values["weight_bytes"]),
         kv_bytes=_bytes("--kv-bytes", values["kv_bytes"]),
         peak_bandwidth=_bytes("--peak-bandwidth", values["peak_bandwidth"]),
+        bus_bandwidth=_bytes("--bus-bandwidth", values["bus_bandwidth"]),
     )
 
 

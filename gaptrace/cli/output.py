@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from gaptrace.cli.options import together
 from gaptrace.errors import GaptraceError
 
 if TYPE_CHECKING:
@@ -20,37 +21,27 @@ if TYPE_CHECKING:
 
 # What `gaptrace analyze` makes of one path.
 Analyzed: TypeAlias = "Analysis | RunAnalysis | SweepResult"
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def output_options(command: F) -> F:
-    """Add --json, -o, --full, --redact, --force and --color."""
-    for option in reversed(
-        (
-            click.option("--json", "json_", is_flag=True, help="Print the versioned JSON object."),
-            click.option("--full", is_flag=True, help="Print everything, not just one screen."),
-            click.option(
-                "-o",
-                "out",
-                multiple=True,
-                metavar="FILE",
-                help="Also write FILE (.html .md .svg .json .txt); .md is a short comment "
-                "unless --full.",
-            ),
-            click.option(
-                "--redact", is_flag=True, help="Leave paths, arguments and hosts out of files."
-            ),
-            click.option("--force", is_flag=True, help="Overwrite files that exist."),
-            click.option(
-                "--color",
-                type=click.Choice(["auto", "always", "never"]),
-                default="auto",
-                help="Colour on a terminal; NO_COLOR and FORCE_COLOR are respected.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+output_options = together(
+    click.option("--json", "json_", is_flag=True, help="Print the versioned JSON object."),
+    click.option("--full", is_flag=True, help="Print everything, not just one screen."),
+    click.option(
+        "-o",
+        "out",
+        multiple=True,
+        metavar="FILE",
+        help="Also write FILE (.html .md .svg .json .txt); .md is a short comment unless --full.",
+    ),
+    click.option("--redact", is_flag=True, help="Leave paths, arguments and hosts out of files."),
+    click.option("--force", is_flag=True, help="Overwrite files that exist."),
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="Colour on a terminal; NO_COLOR and FORCE_COLOR are respected.",
+    ),
+)
 
 
 def wants_color(choice: str) -> bool:

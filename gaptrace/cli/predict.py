@@ -85,12 +85,12 @@ def predict(path: str, **values: Any) -> int:  # fmt: skip
 
 
 def _of_trace(path: str, values: dict[str, Any]) -> PredictionResult:
-    from gaptrace.measure.analyze import measure
+    from gaptrace.analysis import measured
     from gaptrace.predict import predict as predicted
 
     options, cached = options_from(values), not values["no_cache"]
-    analysis = measure(read_trace(path, use_cache=cached), options)
-    others = [measure(read_trace(other, use_cache=cached), options) for other in values["against"]]
+    analysis = measured(read_trace(path, use_cache=cached), options)
+    others = [measured(read_trace(other, use_cache=cached), options) for other in values["against"]]
     answer = _given(values)
     if answer is None and values["execution_trace"] and not values["shapes"]:
         question = _question(values, Path(values["execution_trace"]), analysis.trace, "")
@@ -114,8 +114,7 @@ def _of_run(path: str, values: dict[str, Any]) -> PredictionResult:
 
 def _check_what_ifs(answer: Answer | None, values: dict[str, Any]) -> None:
     """Refuse a what-if that nobody was asked."""
-    held = {item["name"] for item in answer.get("what_ifs", ())} if answer else set()
-    if missing := [name for name in values["what_if"] if name not in held]:
+    if missing := [name for name in values["what_if"] if name not in _asked(answer or {})]:
         raise OptionError(
             f"--what-if {missing[0]} is not in the answer at hand",
             "it takes torch and an execution trace: `gaptrace predict RUN`, or --execution-trace",
@@ -125,7 +124,7 @@ def _check_what_ifs(answer: Answer | None, values: dict[str, Any]) -> None:
 def _options(values: dict[str, Any]) -> Any:
     from gaptrace.predict import PredictOptions
 
-    return PredictOptions(tuple(values["batch"])) if values["batch"] else PredictOptions()
+    return PredictOptions(values["batch"]) if values["batch"] else None
 
 
 def _given(values: dict[str, Any]) -> Answer | None:
@@ -140,9 +139,7 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
     A saved answer serves unless it was asked other things: another region, more what-ifs.
     """
     from gaptrace.predict.saved import NAME, read_answer
-    from gaptrace.reading.manifest import Manifest
     from gaptrace.reading.runfolder import read_run_folder
-    from gaptrace.trace import RunInfo
 
     cells = [cell for cell in read_run_folder(path).of_mode("eager") if cell.trace_path]
     if not values["refresh"]:
@@ -152,14 +149,13 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
                 if _serves(saved, values):
                     return saved
     for cell in cells:
-        manifest = Manifest(RunInfo(str(cell.path), cell.manifest))
-        name = manifest.files.execution_trace
+        name = cell.manifest.files.execution_trace
         observed = values["execution_trace"] or (cell.path / str(name) if name else None)
         if observed is None or not Path(observed).is_file() or cell.trace_path is None:
             continue
         trace = read_trace(str(cell.trace_path), use_cache=not values["no_cache"])
         answer = _ask(
-            _question(values, Path(observed), trace, manifest.versions.torch or ""), values
+            _question(values, Path(observed), trace, cell.manifest.versions.torch or ""), values
         )
         if answer is not None:
             _save(answer, cell.path / NAME)
@@ -170,9 +166,12 @@ def _answer_of_run(path: str, values: dict[str, Any]) -> Answer | None:
 
 def _serves(answer: Answer, values: dict[str, Any]) -> bool:
     region = (answer.get("region") or {}).get("rule")
-    asked = {item["name"] for item in answer.get("what_ifs", ())}
     same = not values["region"] or values["region"] == region
-    return same and set(values["what_if"]) <= asked
+    return same and _asked(answer).issuperset(values["what_if"])
+
+
+def _asked(answer: Answer) -> set[str]:
+    return {item["name"] for item in answer.get("what_ifs", ())}
 
 
 def _question(values: dict[str, Any], observed: Path, trace: Trace, torch: str) -> Question:

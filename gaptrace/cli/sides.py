@@ -29,16 +29,16 @@ def read_inputs(paths: Sequence[str], options: Options, *, use_cache: bool) -> l
 
 def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
     """One path as an input; `label` goes in front of the names of its modes."""
+    from gaptrace.analysis import measured
     from gaptrace.compare.pairing import Input
     from gaptrace.compare.side import Side, short_label
-    from gaptrace.measure.analyze import measure
     from gaptrace.runs.saved import is_saved
 
     if path != "-" and os.path.isdir(path):
         return _run(path, options, label=label, use_cache=use_cache)
     if path != "-" and is_saved(path):
         return _saved(path, label=label)
-    analysis = measure(read_trace(path, use_cache=use_cache), options)
+    analysis = measured(read_trace(path, use_cache=use_cache), options)
     side = Side.of(analysis, label=label or short_label(path), path=path)
     return Input(path, {None: side})
 

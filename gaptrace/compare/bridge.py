@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Recording
+from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS
 from gaptrace.compare.side import Side
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.kernels import OP_CLASSES
@@ -54,9 +54,14 @@ class Pillar:
         """Its busy time."""
         return sum(self.parts[name] for name in CLASS_COLUMNS)
 
-    def per_token(self, column: str) -> float:
-        """A part in ns per token of the step; of a whole recording in ns."""
-        return self.parts[column] / max(self.parts.get("tokens", 1), 1)
+    @property
+    def busy_by_class(self) -> dict[str, float]:
+        """Busy ns per token of the step (of a whole recording: in all), each ns counted once."""
+        tokens = max(self.parts.get("tokens", 1), 1)
+        return {
+            kind: self.parts[column] / tokens
+            for kind, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
+        }
 
 
 def build_bridge(
@@ -72,9 +77,11 @@ def build_bridge(
         left, right = _whole(baseline, left.place), _whole(candidate, right.place)
     split = left.split and right.split
     notes: list[str] = []
-    times = _unprofiled(baseline.recordings[left.place], candidate.recordings[right.place])
-    if left.basis == WHOLE:
-        times = None
+    before = baseline.recordings[left.place].unprofiled_ns
+    after = candidate.recordings[right.place].unprofiled_ns
+    times = None
+    if before is not None and after is not None and left.basis != WHOLE:
+        times = before, after
     source, ends = PROFILED, (left.period_ns, right.period_ns)
     if times is not None and split and (left.busy_ns > times[0] or right.busy_ns > times[1]):
         notes.append(OVERFULL)
@@ -144,10 +151,8 @@ def pillar(side: Side, *, unprofiled: bool) -> Pillar:
 
 def busy_changes(left: Pillar, right: Pillar) -> dict[str, float]:
     """Change of busy ns per token between the two ends by op class, each ns counted once."""
-    return {
-        kind: right.per_token(column) - left.per_token(column)
-        for kind, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
-    }
+    before, after = left.busy_by_class, right.busy_by_class
+    return {kind: after[kind] - before[kind] for kind in OP_CLASSES}
 
 
 def _whole(side: Side, place: int) -> Pillar:
@@ -202,9 +207,3 @@ def _busy(left: Pillar, right: Pillar) -> list[BridgePart]:
         _part("busy", kind, f"busy: {CLASS_WORDS[kind].label}", left.parts[name], right.parts[name])
         for kind, name in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
     ]
-
-
-def _unprofiled(first: Recording, second: Recording) -> tuple[int, int] | None:
-    if first.unprofiled_ns is None or second.unprofiled_ns is None:
-        return None
-    return first.unprofiled_ns, second.unprofiled_ns

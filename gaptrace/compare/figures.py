@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from gaptrace.compare.metrics import HIGHER, Metric
 from gaptrace.compare.noise import Floats, RunFigure, resampled_median
@@ -24,7 +25,7 @@ class Sampler:
     rng: np.random.Generator
     resamples: int
 
-    def of(self, values: Floats) -> RunFigure | None:
+    def of(self, values: npt.ArrayLike) -> RunFigure | None:
         """The median of `values` and what resampling does to it; None without values."""
         values = np.asarray(values, np.float64)
         if values.size == 0:
@@ -36,9 +37,14 @@ class Sampler:
             n=int(values.size),
         )
 
-    def single(self, value: float, n: int = 0) -> RunFigure:
+    def single(self, value: float) -> RunFigure:
         """A figure that a run has only once."""
-        return RunFigure(float(value), np.zeros(self.resamples), np.empty(0), n)
+        return RunFigure(float(value), np.zeros(self.resamples), np.empty(0), 0)
+
+    def around(self, value: float, samples: npt.ArrayLike) -> RunFigure:
+        """A figure that a run states, with the noise of the samples that it was taken from."""
+        found = self.of(samples)
+        return self.single(value) if found is None else replace(found, value=float(value))
 
 
 def sources(sides: Sequence[Sequence[Recording]]) -> dict[str, str]:
@@ -113,18 +119,14 @@ def _tokens_per_step(recording: Recording) -> float:
 
 
 def _unprofiled(recording: Recording, sampler: Sampler) -> RunFigure:
-    value = recording.unprofiled_ns
-    assert value is not None
-    found = sampler.of(recording.unprofiled_samples.astype(np.float64))
-    if found is None:
-        return sampler.single(value)
-    return RunFigure(float(value), found.shift, found.values, found.n)
+    assert recording.unprofiled_ns is not None
+    return sampler.around(recording.unprofiled_ns, recording.unprofiled_samples)
 
 
 def _step_time(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
     if source == UNPROFILED:
         return _unprofiled(recording, sampler)
-    return sampler.of(recording.steps["period_ns"].astype(np.float64))
+    return sampler.of(recording.steps["period_ns"])
 
 
 def _rate(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
@@ -153,10 +155,7 @@ def _idle(recording: Recording, source: str, sampler: Sampler) -> RunFigure | No
     if source != UNPROFILED:
         return sampler.of(idle_ns(recording)[clean] / _tokens(recording)[clean])
     found = _unprofiled_idle(recording, sampler)
-    if found is None:
-        return None
-    tokens = _tokens_per_step(recording)
-    return RunFigure(found.value / tokens, found.shift / tokens, np.empty(0), found.n)
+    return None if found is None else found.over(_tokens_per_step(recording))
 
 
 def _unprofiled_idle(recording: Recording, sampler: Sampler) -> RunFigure | None:
@@ -189,21 +188,18 @@ def _idle_share(recording: Recording, source: str, sampler: Sampler) -> RunFigur
 
 def _host_dispatch(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
     if source == UNPROFILED:
-        value, tokens = recording.issue_ns, _tokens_per_step(recording)
-        assert value is not None
-        found = sampler.of(recording.issue_samples.astype(np.float64))
-        if found is None:
-            return sampler.single(value / tokens)
-        return RunFigure(value / tokens, found.shift / tokens, found.values / tokens, found.n)
+        assert recording.issue_ns is not None
+        found = sampler.around(recording.issue_ns, recording.issue_samples)
+        return found.over(_tokens_per_step(recording))
     closed = recording.steps["closed"] > 0
-    host = recording.steps["host_dispatch_ns"].astype(np.float64)
+    host = recording.steps["host_dispatch_ns"]
     return sampler.of(host[closed] / _tokens(recording)[closed])
 
 
 def _count(name: str) -> Callable[[Recording, str, Sampler], RunFigure | None]:
     def figure(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
         del source
-        return sampler.of(recording.steps[name].astype(np.float64) / _tokens(recording))
+        return sampler.of(recording.steps[name] / _tokens(recording))
 
     return figure
 

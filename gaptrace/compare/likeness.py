@@ -45,8 +45,7 @@ def likeness(baseline: Sequence[Recording], candidate: Sequence[Recording]) -> L
 
     A fact that one side does not know is a note, not a refusal; one that neither knows is nothing.
     """
-    unlike, notes = [], []
-    unknown = []
+    unlike, notes, unknown = [], [], []
     for key, words in MUST.items():
         left, right = _fact(baseline, key), _fact(candidate, key)
         if left and right and left != right:
@@ -94,16 +93,12 @@ def _settings(
     ):
         left, right = _fact(baseline, key), _fact(candidate, key)
         if left and right and left != right:
-            where = "baseline" if "yes" in left and "yes" not in right else "candidate"
+            side = "baseline" if "yes" in left else "candidate"
+            where = f"on the {side} only, which slows the host while profiling"
             if "yes" in left and "yes" in right:
-                where = "one side in part"
-            notes.append(
-                f"{words} were recorded on the {where} only, which slows the host while profiling"
-                if where != "one side in part"
-                else f"{words} were recorded in some runs only, which slows the host there"
-            )
-            for name in figures:
-                distorted[name] = f"{words} were recorded on one side only"
+                where = "in some runs only, which slows the host there"
+            notes.append(f"{words} were recorded {where}")
+            distorted |= dict.fromkeys(figures, f"{words} were recorded on one side only")
     return distorted
 
 

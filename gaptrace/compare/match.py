@@ -175,9 +175,7 @@ def _recompiled(left: dict[str, Name], right: dict[str, Name]) -> list[KernelGro
     pairs = [(ops, ops) for ops in whole]
     mine = [ops for ops, pair in by_ops.items() if pair[0] and not pair[1]]
     yours = [ops for ops, pair in by_ops.items() if pair[1] and not pair[0]]
-    likeness = sorted(
-        (-_overlap(a, b), a, b) for a in mine for b in yours if _overlap(a, b) >= ALIKE
-    )
+    likeness = sorted((-overlap(a, b), a, b) for a in mine for b in yours if overlap(a, b) >= ALIKE)
     used: set[tuple[int, tuple[str, ...]]] = set()
     for _, a, b in likeness:
         if (0, a) not in used and (1, b) not in used:
@@ -193,7 +191,8 @@ def _recompiled(left: dict[str, Name], right: dict[str, Name]) -> list[KernelGro
     return groups
 
 
-def _overlap(a: Sequence[str], b: Sequence[str]) -> float:
+def overlap(a: Iterable[str], b: Iterable[str]) -> float:
+    """The ops that two kernels have in common, as a share of all that either has."""
     both, either = set(a) & set(b), set(a) | set(b)
     return len(both) / len(either) if either else 0.0
 

@@ -23,10 +23,10 @@ class Metric:
     id: str
     title: str
     unit: str
-    better: str
-    per_token: bool
-    gate: bool
     meaning: str
+    better: str = LOWER
+    per_token: bool = True
+    gate: bool = True
     counted: bool = False
     equal: float = 0.0
     equal_words: str = ""
@@ -39,10 +39,9 @@ METRICS = (
         "step_time",
         "step time",
         "ns",
-        LOWER,
+        "start of a step's first GPU op to that of the next step",
         per_token=False,
         gate=False,
-        meaning="start of a step's first GPU op to that of the next step",
         hypothesis="step",
         weight=4.0,
     ),
@@ -50,10 +49,9 @@ METRICS = (
         "tokens_per_s",
         "token rate",
         "tok/s",
-        HIGHER,
+        "tokens per step / step time; unprofiled where the run measured it",
+        better=HIGHER,
         per_token=False,
-        gate=True,
-        meaning="tokens per step / step time; unprofiled where the run measured it",
         hypothesis="step",
         weight=4.0,
     ),
@@ -61,88 +59,59 @@ METRICS = (
         "idle",
         "GPU idle",
         "ns",
-        LOWER,
-        per_token=True,
-        gate=True,
-        meaning="time per token in which the GPU runs nothing; unprofiled where that was measured",
+        "time per token in which the GPU runs nothing; unprofiled where that was measured",
     ),
-    Metric(
-        "idle_share",
-        "idle share",
-        "share",
-        LOWER,
-        per_token=False,
-        gate=True,
-        meaning="idle time / step time",
-    ),
+    Metric("idle_share", "idle share", "share", "idle time / step time", per_token=False),
     Metric(
         "busy",
         "GPU busy",
         "ns",
-        LOWER,
-        per_token=True,
-        gate=True,
-        meaning="time per token in which the GPU runs something, overlap counted once",
+        "time per token in which the GPU runs something, overlap counted once",
     ),
     Metric(
         "host_dispatch",
         "host dispatch",
         "ns",
-        LOWER,
-        per_token=True,
-        gate=True,
-        meaning="host time per token to issue a step: its host window less sync and backpressure, "
+        "host time per token to issue a step: its host window less sync and backpressure, "
         "or the run's unprofiled issue time",
     ),
     Metric(
         "kernels",
         "kernels",
         "count",
-        LOWER,
-        per_token=True,
-        gate=True,
-        meaning="kernels per token, copies and memsets not included",
+        "kernels per token, copies and memsets not included",
         counted=True,
     ),
     Metric(
         "launches",
         "launch calls",
         "count",
-        LOWER,
-        per_token=True,
-        gate=True,
-        meaning="distinct launch calls per token; a graph replay is one",
+        "distinct launch calls per token; a graph replay is one",
         counted=True,
     ),
     Metric(
         "copies",
         "copies",
         "count",
-        LOWER,
-        per_token=True,
+        "memory copies on the GPU per token",
         gate=False,
-        meaning="memory copies on the GPU per token",
         counted=True,
     ),
     Metric(
         "memsets",
         "memsets",
         "count",
-        LOWER,
-        per_token=True,
+        "memory sets on the GPU per token",
         gate=False,
-        meaning="memory sets on the GPU per token",
         counted=True,
     ),
     Metric(
         "peak_memory",
         "peak memory",
         "bytes",
-        LOWER,
-        per_token=False,
-        gate=True,
-        meaning="largest amount of device memory allocated, from the run's manifest; up to 0.1 % "
+        "largest amount of device memory allocated, from the run's manifest; up to 0.1 % "
         "of difference is none",
+        per_token=False,
         counted=True,
         # The allocator hands out blocks; which of them are in use at the peak differs by a few.
         equal=0.001,

@@ -55,6 +55,10 @@ class RunFigure:
     values: Floats
     n: int
 
+    def over(self, size: float) -> RunFigure:
+        """The figure of one part where there are `size` of them."""
+        return RunFigure(self.value / size, self.shift / size, self.values / size, self.n)
+
 
 def resampled_median(values: npt.ArrayLike, rng: np.random.Generator, resamples: int) -> Floats:
     """What resampling does to the median of `values`: one shift per resample.

@@ -5,53 +5,32 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from gaptrace.knowledge.kernel_names import classify, inductor_parts
+from gaptrace.knowledge.inductor_names import inductor_parts
+from gaptrace.knowledge.kernel_names import classify
 
 # One name for what eager, Inductor and kernel names call differently. Eager reports the innermost
 # op of a launch, Inductor the op that was traced.
-_SAME = {
-    "_to_copy": "copy",
-    "clone": "copy",
-    "contiguous": "copy",
-    "convert_element_type": "copy",
-    "to": "copy",
-    "direct_copy": "copy",
-    "bfloat16_copy": "copy",
-    "float16_copy": "copy",
-    "copy_device_to_device": "copy",
-    "embedding": "index_select",
-    "index_select_small_index": "index_select",
-    "index_select_large_index": "index_select",
-    "fill": "full",
-    "zero": "full",
-    "zeros": "full",
-    "ones": "full",
-    "full_like": "full",
-    "zeros_like": "full",
-    "ones_like": "full",
-    "new_zeros": "full",
-    "new_full": "full",
-    "scalar_tensor": "full",
-    "pow_tensor_scalar": "pow",
-    "pow_tensor_tensor": "pow",
-    "plus": "add",
-    "minus": "sub",
-    "multiplies": "mul",
-    "divides": "div",
-    "true_divide": "div",
-    "softmax": "_softmax",
-    "log_softmax": "_log_softmax",
-    "layer_norm": "native_layer_norm",
-    "vectorized_layer_norm": "native_layer_norm",
-    "group_norm": "native_group_norm",
-    "sum_functor": "sum",
-    "index_put": "index_put",
-    "_index_put_impl": "index_put",
-    "_unsafe_index": "index",
-    "_unsafe_index_put": "index_put",
+_SPELLINGS = {
+    "copy": "_to_copy clone contiguous convert_element_type to direct_copy bfloat16_copy "
+    "float16_copy copy_device_to_device",
+    "index_select": "embedding index_select_small_index index_select_large_index",
+    "full": "fill zero zeros ones full_like zeros_like ones_like new_zeros new_full scalar_tensor",
+    "pow": "pow_tensor_scalar pow_tensor_tensor",
+    "add": "plus",
+    "sub": "minus",
+    "mul": "multiplies",
+    "div": "divides true_divide",
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    "native_layer_norm": "layer_norm vectorized_layer_norm",
+    "native_group_norm": "group_norm",
+    "sum": "sum_functor",
+    "index_put": "_index_put_impl _unsafe_index_put",
+    "index": "_unsafe_index",
+    # Comparisons share one functor in kernel names, so they share one name here.
+    "compare": "le lt ge gt eq ne",
 }
-# Comparisons share one functor in kernel names, so they share one name here.
-_SAME |= dict.fromkeys(("le", "lt", "ge", "gt", "eq", "ne"), "compare")
+_SAME = {other: name for name, others in _SPELLINGS.items() for other in others.split()}
 _INNER = re.compile(r"<([a-z]\w*)>$")
 _BARE = {"CatArrayBatchedCopy": "cat", "CatArrayBatchedCopy_vectorized": "cat"}
 _BARE |= {"indexSelectSmallIndex": "index_select", "indexSelectLargeIndex": "index_select"}

@@ -6,17 +6,16 @@ gives the same result.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gaptrace.compare.busy import busy_by_class, class_intervals
 from gaptrace.compare.facts import facts_of
 from gaptrace.errors import GaptraceError
+from gaptrace.intervals import Intervals
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.kernels import OP_CLASSES, KernelTable
 from gaptrace.measure.result import Analysis
@@ -103,12 +102,6 @@ class Recording:
         median = spread(self.steps["period_ns"]).median
         return None if median is None else int(median)
 
-    def with_steps(self, keep: npt.ArrayLike) -> Recording:
-        """The same recording with some of its steps, by their place among the counted ones."""
-        chosen = np.asarray(keep)
-        steps = {name: column[chosen] for name, column in self.steps.items()}
-        return dataclasses.replace(self, steps=steps, complete=int(steps["closed"].sum()))
-
 
 def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     """The numbers of an analysis that comparisons need.
@@ -132,8 +125,9 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         **{f"idle_{name}_ns": causes[name] for name in CAUSES},
         **{f"busy_{name}_ns": int(totals[i]) for i, name in enumerate(OP_CLASSES)},
     }
-    usable = steps is not None and len(steps) > 0 and not quality.withholds("steps")
-    columns = _columns(steps, parts) if usable and steps is not None else _no_columns()
+    columns = {name: np.empty(0, np.int64) for name in COLUMNS}
+    if steps is not None and len(steps) > 0 and not quality.withholds("steps"):
+        columns = _columns(steps, parts)
     table = analysis.kernels
     kernels = _kernels(table)
     bound = manifest.host_bound
@@ -168,33 +162,21 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     )
 
 
-def _columns(steps: Steps, parts: tuple[object, ...]) -> dict[str, Ints]:
+def _columns(steps: Steps, parts: tuple[Intervals, ...]) -> dict[str, Ints]:
     keep = np.flatnonzero(steps.counted)
     closed = np.ones(len(steps), np.int64)
     if steps.open_index >= 0:
         closed[steps.open_index] = 0
+    busy = busy_by_class(parts, steps.gpu_start, steps.gpu_end)
     columns = {
         "step": np.arange(len(steps), dtype=np.int64),
         "clean": (~steps.mixed).astype(np.int64),
         "closed": closed,
-        "tokens": steps.tokens,
-        "kernels": steps.kernels,
-        "launches": steps.launches,
-        "copies": steps.copies,
-        "memsets": steps.memsets,
-        "period_ns": steps.period_ns,
-        "host_dispatch_ns": steps.host_dispatch_ns,
+        **{name: getattr(steps, name) for name in (*COUNTS, "period_ns", "host_dispatch_ns")},
+        **dict(zip(CAUSE_COLUMNS, steps.cause_ns.T, strict=True)),
+        **dict(zip(CLASS_COLUMNS, busy.T, strict=True)),
     }
-    for i, name in enumerate(CAUSE_COLUMNS):
-        columns[name] = steps.cause_ns[:, i]
-    busy = busy_by_class(parts, steps.gpu_start, steps.gpu_end)  # type: ignore[arg-type]
-    for i, name in enumerate(CLASS_COLUMNS):
-        columns[name] = busy[:, i]
     return {name: columns[name][keep].astype(np.int64) for name in COLUMNS}
-
-
-def _no_columns() -> dict[str, Ints]:
-    return {name: np.empty(0, np.int64) for name in COLUMNS}
 
 
 def _kernels(table: KernelTable) -> tuple[UsedKernel, ...]:

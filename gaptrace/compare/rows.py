@@ -7,26 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from gaptrace.compare.figures import (
-    Sampler,
-    run_figure,
-    shown_run,
-    side_figure,
-)
-from gaptrace.compare.metrics import (
-    BY_ID,
-    LOWER,
-    METRICS,
-    Metric,
-)
-from gaptrace.compare.noise import (
-    FEWEST_STEPS,
-    Judged,
-    Noise,
-    RunFigure,
-    difference,
-    holm,
-)
+from gaptrace.compare.figures import Sampler, run_figure, shown_run, side_figure
+from gaptrace.compare.metrics import BY_ID, LOWER, METRICS, Metric
+from gaptrace.compare.noise import FEWEST_STEPS, Judged, Noise, RunFigure, difference, holm
 from gaptrace.compare.recording import Recording
 from gaptrace.results.comparison import (
     BETTER,
@@ -45,6 +28,9 @@ from gaptrace.results.comparison import (
 
 Recordings = Sequence[Recording]
 Runs = Sequence[RunFigure | None]
+
+# What a row says of its metric.
+SHOWN = ("id", "title", "unit", "better", "per_token", "gate")
 
 
 def metric_rows(
@@ -103,12 +89,7 @@ def _row(
 ) -> tuple[MetricRow, Noise | None]:
     """The row as far as one metric alone can tell, and its noise where it is uncertain."""
     row = MetricRow(
-        id=metric.id,
-        title=metric.title,
-        unit=metric.unit,
-        better=metric.better,
-        per_token=metric.per_token,
-        gate=metric.gate,
+        **{name: getattr(metric, name) for name in SHOWN},
         source=source or None,
         baseline=figures[0],
         candidate=figures[1],
@@ -131,11 +112,8 @@ def _row(
 
 
 def _absent(figures: Sequence[Figure]) -> str:
-    missing = [
-        name
-        for name, figure in zip(("baseline", "candidate"), figures, strict=True)
-        if figure.value is None
-    ]
+    sides = zip(("baseline", "candidate"), figures, strict=True)
+    missing = [name for name, figure in sides if figure.value is None]
     return f"unknown or withheld on the {' and the '.join(missing)}"
 
 

@@ -8,21 +8,13 @@ than the eager one although its kernels take longer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gaptrace.compare.bridge import pillar
-from gaptrace.compare.recording import CLASS_COLUMNS
 from gaptrace.compare.side import Side
 from gaptrace.compare.work import mode_of
 from gaptrace.measure.kernels import OP_CLASSES
-from gaptrace.results.comparison import (
-    PROFILED,
-    UNPROFILED,
-    Corner,
-    Effect,
-    Maybe,
-    Pair,
-    TwoByTwo,
-)
+from gaptrace.results.comparison import PROFILED, UNPROFILED, Corner, Effect, Maybe, Pair, TwoByTwo
 
 MODES = ("eager", "compiled", "graph", "compiled-graph")
 # Each change of mode alone, by its name in a `TwoByTwo`.
@@ -31,6 +23,16 @@ EDGES = {
     "compiled_captured": ("graph", "compiled-graph"),
     "captured_eager": ("eager", "graph"),
     "captured_compiled": ("compiled", "compiled-graph"),
+}
+
+# Figures of a `Corner`, of which an `Effect` has the differences, and the metrics that they are.
+FIGURES = {
+    "step_ns": "step_time",
+    "busy_ns": "busy",
+    "idle_ns": "idle",
+    "host_dispatch_ns": "host_dispatch",
+    "kernels": "kernels",
+    "launches": "launches",
 }
 
 
@@ -46,32 +48,24 @@ def corners_of(sides: Sequence[Side]) -> dict[str, Side] | None:
 
 def two_by_two(sides: Mapping[str, Side], pairs: Mapping[str, Pair]) -> TwoByTwo:
     """The 2x2 of four sides; `pairs` holds the comparisons along `EDGES`."""
-    first, second = pairs["compiled_launched"], pairs["compiled_captured"]
     corners = {
-        "eager": _corner(sides["eager"], first, candidate=False),
-        "compiled": _corner(sides["compiled"], first, candidate=True),
-        "graph": _corner(sides["graph"], second, candidate=False),
-        "compiled-graph": _corner(sides["compiled-graph"], second, candidate=True),
+        mode: _corner(sides[mode], pairs[name], candidate=mode == EDGES[name][1])
+        for name in ("compiled_launched", "compiled_captured")
+        for mode in EDGES[name]
     }
     known = [(c.step_ns, i, c.label) for i, c in enumerate(corners.values()) if c.step_ns]
     unprofiled = all(pair.metric("step_time").source == UNPROFILED for pair in pairs.values())
     eager = corners["eager"].step_ns
-    effects = {
+    cells: dict[str, Any] = {
         name: _effect(corners[before], corners[after], pairs[name])
         for name, (before, after) in EDGES.items()
     }
+    cells |= {mode.replace("-", "_"): corner for mode, corner in corners.items()}
     return TwoByTwo(
         source=UNPROFILED if unprofiled else PROFILED,
         best=min(known)[2] if known else "",
         times_eager=eager / min(known)[0] if known and eager else None,
-        eager=corners["eager"],
-        compiled=corners["compiled"],
-        graph=corners["graph"],
-        compiled_graph=corners["compiled-graph"],
-        compiled_launched=effects["compiled_launched"],
-        compiled_captured=effects["compiled_captured"],
-        captured_eager=effects["captured_eager"],
-        captured_compiled=effects["captured_compiled"],
+        **cells,
     )
 
 
@@ -84,28 +78,18 @@ def _corner(side: Side, pair: Pair, *, candidate: bool) -> Corner:
     return Corner(
         label=side.label,
         mode=mode_of(side),
-        step_ns=value("step_time"),
         tokens_per_s=value("tokens_per_s"),
-        busy_ns=value("busy"),
-        idle_ns=value("idle"),
-        host_dispatch_ns=value("host_dispatch"),
-        kernels=value("kernels"),
-        launches=value("launches"),
-        busy_by_class_ns={
-            kind: end.per_token(column)
-            for kind, column in zip(OP_CLASSES, CLASS_COLUMNS, strict=True)
-        },
+        **{name: value(metric) for name, metric in FIGURES.items()},
+        busy_by_class_ns=end.busy_by_class,
     )
 
 
 def _effect(left: Corner, right: Corner, pair: Pair) -> Effect:
+    changes: dict[str, Any] = {
+        name: _less(getattr(right, name), getattr(left, name)) for name in FIGURES
+    }
     return Effect(
-        step_ns=_less(right.step_ns, left.step_ns),
-        busy_ns=_less(right.busy_ns, left.busy_ns),
-        idle_ns=_less(right.idle_ns, left.idle_ns),
-        host_dispatch_ns=_less(right.host_dispatch_ns, left.host_dispatch_ns),
-        kernels=_less(right.kernels, left.kernels),
-        launches=_less(right.launches, left.launches),
+        **changes,
         busy_by_class_ns={
             kind: right.busy_by_class_ns[kind] - left.busy_by_class_ns[kind] for kind in OP_CLASSES
         },

@@ -50,6 +50,11 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
     parts += [". The GPU idles ", q.Quantity(head.idle_share, q.SHARE, head.idle_basis), " of it"]
     if head.idle_basis != head.basis:
         parts.append(f" ({BASIS_WORDS.get(head.idle_basis, head.idle_basis)})")
+    copied = result.steps.busy_by_kind_ns.get("exposed_copies")
+    if result.ceilings.bus_bound and copied is not None:
+        what = Text("copies between host and GPU that nothing hides", term="busy-by-kind")
+        parts += ["; ", what, " take ", q.Quantity(copied, q.NS, q.TRACED), " per step"]
+        return (*parts, ": the bus limits it.")
     if head.largest_cause is None or head.largest_cause_ns is None or not head.idle_share:
         return (*parts, ".")
     word = CAUSES[head.largest_cause]

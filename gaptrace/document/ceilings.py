@@ -1,4 +1,4 @@
-"""The two ceilings of decode, which one limits the step, what a change would do, and power."""
+"""The ceilings of decode, which one limits the step, what a change would do, and power."""
 
 from __future__ import annotations
 
@@ -15,18 +15,27 @@ PACED_OTHERWISE = {
     ("launch", "gpu"): "the GPU's own work paces this step",
     ("bandwidth", "host"): "the host paces this step",
 }
+SILENCE = (
+    "The launch ceiling is a range: silence of the launching thread was taken for waiting, and no "
+    "limit is named where the two ends disagree."
+)
 _PACED = {"gpu": "the GPU paces", "host": "the host paces"}
 
 
 def ceilings(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
-    """Both ceilings beside the measured rate, what they stand on, and which limits the step.
+    """The ceilings beside the measured rate, what they stand on, and which limits the step.
 
     A ceiling that cannot be known is withheld with the reason.
     """
     c, head = result.ceilings, result.headline
+    launch = t.known(c.launch_tokens_per_s, q.TOKENS_PER_S, c.host_dispatch_basis)
+    if launch is not None and c.launch_tokens_per_s_range is not None:
+        ends = c.launch_tokens_per_s_range
+        launch = q.ranged(launch.value, *ends, q.TOKENS_PER_S, c.host_dispatch_basis)
     rates = {
-        "launch": t.known(c.launch_tokens_per_s, q.TOKENS_PER_S, c.host_dispatch_basis),
+        "launch": launch,
         "bandwidth": t.known(c.bandwidth_tokens_per_s, q.TOKENS_PER_S),
+        "bus": t.known(c.bus_tokens_per_s, q.TOKENS_PER_S),
         "measured": t.known(head.tokens_per_s, q.TOKENS_PER_S, head.basis),
     }
     known = {key: rate for key, rate in rates.items() if rate is not None}
@@ -34,6 +43,8 @@ def ceilings(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
         return
     if c.binding:
         yield b.Sentence(_limited_by(c), "lead")
+    elif c.launch_tokens_per_s_range is not None:
+        yield b.Sentence((SILENCE,))
     if set(known) != {"measured"}:
         yield _chart(known)
     yield t.facts(*_facts(result))
@@ -59,6 +70,7 @@ def _chart(rates: dict[str, q.Quantity]) -> b.Chart:
     words = {
         "launch": ("launch ceiling", "launch-ceiling"),
         "bandwidth": ("bandwidth ceiling", "bandwidth-ceiling"),
+        "bus": ("bus ceiling", "bus-ceiling"),
         "measured": ("measured", "tokens-per-s"),
     }
     series, rows = [], []
@@ -91,6 +103,14 @@ def _facts(result: AnalysisResult) -> Iterator[b.Fact | None]:
         yield t.fact("KV cache", "not counted", term="kv-bytes")
     peak = t.known(c.peak_bandwidth_bytes_per_s, q.BYTES_PER_S)
     yield t.fact("peak bandwidth", peak, _source(c.peak_bandwidth_source), term="peak-bandwidth")
+    if c.bus_bound:
+        if c.bus_tokens_per_s is None:
+            yield t.fact("bus ceiling", _no_bus(c), term="bus-ceiling")
+        copied = t.known(c.bus_bytes, q.BYTES)
+        yield t.fact("copied over the bus", copied, " a step", term="copies")
+        link = t.known(c.bus_bandwidth_bytes_per_s, q.BYTES_PER_S)
+        way = f" one way{_source(c.bus_bandwidth_source)}" if c.bus_bandwidth_source else ""
+        yield t.fact("bus bandwidth", link, way, term="bus-ceiling")
 
 
 def _source(text: str | None) -> str:
@@ -110,6 +130,15 @@ def _no_bandwidth(c: Ceilings) -> str:
         return f"unknown: {c.weight_bytes_source} (--weight-bytes)"
     given = "record with record_shapes=True, or give --weight-bytes"
     return f"unknown: no shapes were recorded ({given})"
+
+
+def _no_bus(c: Ceilings) -> str:
+    """Why a step that the bus limits has no bus ceiling, and what to give for one."""
+    if c.bus_bytes is None:
+        return "withheld: the copies' bytes were not recorded"
+    if c.bus_bandwidth_bytes_per_s is None:
+        return "withheld: no bandwidth of the link to the host is known (--bus-bandwidth)"
+    return "withheld: the step copies faster than the bandwidth given (--bus-bandwidth)"
 
 
 def what_would_help(result: AnalysisResult, context: Context) -> Iterator[b.Block]:

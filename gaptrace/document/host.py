@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gaptrace.document import tables as t
 from gaptrace.document.answers import each
@@ -108,9 +108,8 @@ def compilation(result: AnalysisResult, context: Context) -> Iterator[Block]:
     )
     yield t.table("recompiles", "recompiles", seen.recompiles or (), recompiles)
     breaks = (
-        t.words("reason", lambda it: str(it.get("reason") or ""), "graph-break"),
-        t.words("place", lambda it: str(it.get("place") or "")),
-        t.counts("count", lambda it: it.get("count")),
+        t.words("reason", "reason", "graph-break"),
+        t.words("place", "place"),
+        t.counts("count", "count"),
     )
-    found = [item for item in seen.graph_breaks or () if isinstance(item, Mapping)]
-    yield t.table("graph-breaks", "graph breaks", found, breaks)
+    yield t.table("graph-breaks", "graph breaks", seen.graph_breaks or (), breaks)

@@ -40,6 +40,7 @@ def token_time(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     if context.brief:
         # One screen: the step unprofiled and why the GPU idles, or the GPU and the host.
         yield b.Bars("token-bars", title, bars[:2], "host")
+        yield from _busy_kinds(result)
         return
     if head.token_ns is not None:
         basis = "" if head.basis == q.UNPROFILED else " as profiled"
@@ -47,6 +48,7 @@ def token_time(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
         yield b.Sentence((f"One {one} takes ", time, f"{basis}."), "lead")
     notes = (PARTS, BUSY_UNPROFILED) if bars[0].total is not None else (PARTS,)
     yield b.Bars("token-bars", title, bars, "host", notes=notes)
+    yield from _busy_kinds(result)
     yield _parts(result)
 
 
@@ -75,6 +77,19 @@ def _bars(result: AnalysisResult) -> Iterator[b.Bar]:
         yield b.Bar("GPU", (_segment(v.BUSY, busy, q.TRACED), *idle))
     if host := _segments(v.HOST_CLASSES, result.per_token.host_time_ns):
         yield b.Bar("host thread", host)
+
+
+def _busy_kinds(result: AnalysisResult) -> Iterator[b.Block]:
+    """What keeps the device busy, where that is not computing alone."""
+    kinds = result.steps.busy_by_kind_ns
+    found = [(word, ns) for key, word in v.BUSY_KINDS.items() if (ns := kinds.get(key))]
+    if all(word.id == "compute" for word, _ in found):
+        return
+    parts: list[b.Inline] = []
+    for word, ns in found:
+        label = b.Text(word.label, term=word.term, key=word.id)
+        parts += [", ", label, " ", q.Quantity(ns, q.NS, q.TRACED)]
+    yield b.Sentence(("The GPU is busy with ", *parts[1:], " per step."))
 
 
 def _segment(word: v.Word, ns: q.Number, basis: str) -> b.Segment:

@@ -149,7 +149,7 @@ def _personal(origin: Provenance) -> Iterator[Fact | None]:
     if script is not None:
         python = script.python
         yield t.fact("script", script.path or script.module)
-        yield t.fact("arguments", " ".join(script.argv))
+        yield t.fact("arguments", " ".join(script.argv or ()))
         yield t.fact("interpreter", python if isinstance(python, str) else " ".join(python or ()))
         yield t.fact("commit", _pairs(script.git))
     yield t.fact("environment", _pairs(origin.env))

@@ -1,4 +1,8 @@
-"""Findings: a registry of rules over one analysis, ranked by what they can win."""
+"""Findings: a registry of rules over one analysis, ranked by what they can win.
+
+What makes the advice of others worth nothing comes before them: a step that recompiles every time
+before its launches, a wait that stops a capture before the advice to capture.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def find(analysis: Analysis, prediction: PredictionResult | None = None) -> tuple[Finding, ...]:
-    """The findings of an analysis, the largest gain ceiling first; ties by id.
+    """The findings of an analysis: what makes others moot, then the largest gain; ties by id.
 
     A rule that needs withheld figures is not asked. Findings that count the same time name each
     other in `overlaps` and say so in their text.
@@ -41,7 +45,35 @@ def find(analysis: Analysis, prediction: PredictionResult | None = None) -> tupl
         if view.known >= entry.needs:
             claims += entry.check(view)
     claims.sort(key=lambda claim: (-claim.ceiling, claim.rule))
+    claims = _ranked(claims, view, prediction)
     return tuple(_finding(claim, claims, view) for claim in claims)
+
+
+# A wait goes before the advice to capture where it is no detail of the step.
+BLOCKING_SHARE = 0.05
+CAPTURE_ADVICE = ("GT101", "GT501", "GT502")
+
+
+def _ranked(
+    claims: Sequence[Claim], view: View, prediction: PredictionResult | None
+) -> list[Claim]:
+    """The claims, each that makes others moot before the first of these."""
+    blockers = {b.id for b in prediction.capture.blockers if b.blocks} if prediction else set()
+    ranked = list(claims)
+    for claim in claims:
+        known = template(claim.rule)
+        moots = set(known.moots)
+        if claim.rule == "GT505" and not view.analysis.ceilings.bus.bound:
+            moots = set()
+        if not blockers.isdisjoint(known.blocked_by) and view.matters(
+            claim.ceiling, BLOCKING_SHARE
+        ):
+            moots |= set(CAPTURE_ADVICE)
+        place = ranked.index(claim)
+        first = next((i for i, other in enumerate(ranked) if other.rule in moots), place)
+        if first < place:
+            ranked.insert(first, ranked.pop(place))
+    return ranked
 
 
 def _captured(analysis: Analysis, prediction: PredictionResult | None) -> Quantity | None:

@@ -108,9 +108,9 @@ def _compile_rows(view: View, dirty: Bools) -> tuple[Ints, Ints]:
 def _guards(view: View) -> str | None:
     """Guards that failed, as the recorder saw them."""
     guards = dict.fromkeys(
-        f"{item.get('guard')} in {item.get('function')}"
-        for item in view.recorded("compile", "recompiles")
-        if item.get("guard")
+        f"{item.guard} in {item.function}"
+        for item in view.analysis.manifest.compile.recompiles or ()
+        if item.guard
     )
     return "; ".join(list(guards)[:SHOWN]) or None
 
@@ -133,9 +133,9 @@ def graph_breaks(view: View) -> Iterator[Claim]:
     if not view.matters(work.gain.ns, PIECES_SHARE):
         return
     reasons = [
-        f"{item['reason']} ({item['place']})" if item.get("place") else str(item["reason"])
-        for item in view.recorded("compile", "graph_breaks")
-        if item.get("reason")
+        f"{item.reason} ({item.place})" if item.place else item.reason
+        for item in view.analysis.manifest.compile.graph_breaks or ()
+        if item.reason
     ]
     yield Claim(
         "GT304",
@@ -156,15 +156,14 @@ def graph_breaks(view: View) -> Iterator[Claim]:
 @rule("GT305", needs=Needs.STEPS)
 def recompiles_before(view: View) -> Iterator[Claim]:
     """Recompiles that the recorder counted outside the profiled steps. Ceiling 0."""
-    manifest, recompiles = view.analysis.manifest, view.recorded("compile", "recompiles")
-    if not recompiles or view.steps.compiles[view.steps.counted].any():
+    seen = view.analysis.manifest.compile
+    if not seen.recompiles or view.steps.compiles[view.steps.counted].any():
         return
-    late = manifest.integer("compile", "recompiles_while_measured") or 0
-    total = manifest.integer("compile", "recompile_count") or len(recompiles)
-    sizes = manifest.get("buckets", "sizes")
-    if not late and isinstance(sizes, list) and total < len(sizes):
+    late = seen.recompiles_while_measured or 0
+    total = seen.recompile_count or len(seen.recompiles)
+    if not late and total < len(view.analysis.manifest.buckets.sizes or ()):
         return  # a graph for each bucket is what was asked for
-    seconds = [s for item in recompiles if isinstance(s := item.get("seconds"), (int, float))]
+    seconds = [item.seconds for item in seen.recompiles if item.seconds is not None]
     facts: dict[str, Fact] = {
         "recompiles": quantity(total, COUNT, UNPROFILED),
         "while_measured": quantity(late or None, COUNT, UNPROFILED),

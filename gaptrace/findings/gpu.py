@@ -64,8 +64,7 @@ def low_clock(view: View) -> Iterator[Claim]:
     ceiling = view.busy * (1 - share)
     if share >= LOW_CLOCK or not view.matters(ceiling):
         return
-    samples = (sample.get("throttle") for sample in view.recorded("power", "samples"))
-    throttled = [bits for bits in samples if isinstance(bits, int)]
+    throttled = [int(s.throttle or 0) for s in view.analysis.manifest.power.samples or ()]
     limits = [name for bit, name in LIMITS.items() if any(bits & bit for bits in throttled)]
     yield Claim(
         "GT602",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -222,17 +222,15 @@ def _ops_of(view: View, replays: Replays) -> list[Counter[int]]:
 @rule("GT405", needs=Needs.STEPS)
 def not_capturable_yet(view: View) -> Iterator[Claim]:
     """What the recorder saw that stands in the way of capture. Ceiling 0: capture is what wins."""
-    seen = view.analysis.manifest.get("steadiness")
-    if not isinstance(seen, Mapping) or view.analysis.manifest.get("capture") is not None:
+    seen = view.analysis.manifest.steadiness
+    if view.analysis.manifest.run.capture is not None:
         return
+    differs = seen.launch_sequence is not None and seen.launch_sequence.equal is False
     facts: dict[str, Fact] = {
-        key: ", ".join(map(str, names[:INPUTS_SHOWN])) or None
-        for key in ("moved", "grew")
-        if isinstance(names := seen.get(key), list)
+        "moved": ", ".join((seen.moved or ())[:INPUTS_SHOWN]) or None,
+        "grew": ", ".join((seen.grew or ())[:INPUTS_SHOWN]) or None,
+        "launch_sequence": differs or None,
     }
-    sequence = seen.get("launch_sequence")
-    differs = isinstance(sequence, Mapping) and sequence.get("equal") is False
-    facts["launch_sequence"] = differs or None
     places = sum(fact is not None for fact in facts.values())
     if places:
         yield Claim("GT405", facts=facts, places=places)

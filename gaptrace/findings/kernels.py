@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gaptrace import intervals as iv
 from gaptrace.findings.claims import host_work
 from gaptrace.findings.evidence import EVIDENCE_SHOWN, evidence_at, label, op_evidence
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.wording import quantity
 from gaptrace.knowledge.kernel_names import classify
+from gaptrace.measure.busy import BUSY_KINDS, busy_kinds
 from gaptrace.measure.links import names_where
 from gaptrace.measure.view import EXTRAPOLATED, Needs, View
-from gaptrace.quantity import AT_LEAST, BYTES_PER_S, COUNT, NS, PREDICTED, SHARE
+from gaptrace.quantity import AT_LEAST, BYTES, BYTES_PER_S, COUNT, NS, PREDICTED, SHARE
 from gaptrace.results.analysis import Evidence
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def below_roofline(view: View) -> Iterator[Claim]:
 
 @rule("GT504", needs=Needs.STEPS)
 def exposed_communication(view: View) -> Iterator[Claim]:
-    """Communication that no other kernel hides. Ceiling: busy time that it alone accounts for."""
+    """Communication that no computing hides. Ceiling: that exposed communication."""
     links, steps = view.device.links, view.steps
     if view.busy is None:
         return
@@ -99,11 +99,7 @@ def exposed_communication(view: View) -> Iterator[Claim]:
     mask = talks & (view.op_step >= 0)
     if not mask.any():
         return
-    others = iv.union(links.start[~talks], links.end[~talks])
-    exposed = view.amount(
-        steps.busy_ns
-        - (iv.covered_before(others, steps.gpu_end) - iv.covered_before(others, steps.gpu_start))
-    )
+    exposed = view.amount(steps.busy_kind_ns[:, BUSY_KINDS.index("exposed_communication")])
     if not view.matters(exposed.ns, EXPOSED_SHARE):
         return
     dur = (links.end - links.start)[mask]
@@ -113,6 +109,41 @@ def exposed_communication(view: View) -> Iterator[Claim]:
         min(exposed.ns, view.busy),
         {"communication": running, "exposed": exposed},
         evidence=op_evidence(view, np.flatnonzero(mask), "GT504"),
+        places=int(mask.sum()),
+        ops=mask,
+    )
+
+
+@rule("GT505", needs=Needs.STEPS)
+def exposed_copies(view: View) -> Iterator[Claim]:
+    """Copies between host and device that nothing hides. Ceiling: those exposed copies."""
+    steps, limits = view.steps, view.analysis.ceilings
+    exposed = view.amount(steps.bus_ns)
+    if view.busy is None or not view.matters(exposed.ns, EXPOSED_SHARE):
+        return
+    kinds = busy_kinds(view.trace, view.device.links)
+    mask = (kinds.from_host | kinds.to_host) & (view.op_step >= 0)
+    links = view.device.links
+    to_device = float(kinds.nbytes[mask & kinds.from_host].sum())
+    nbytes = float(kinds.nbytes[mask].sum())
+    taken = float((links.end - links.start)[mask].sum())
+    bus = limits.bus
+    yield Claim(
+        "GT505",
+        min(exposed.ns, view.busy),
+        {
+            "exposed": exposed,
+            "share": quantity(exposed.ns / (view.period or 1), SHARE),
+            "copies": view.per_token(mask.sum(), COUNT),
+            "bytes": view.per_token(nbytes, BYTES),
+            "to_device": quantity(to_device / nbytes, SHARE) if nbytes else None,
+            "speed": quantity(nbytes / taken * 1e9, BYTES_PER_S) if nbytes and taken else None,
+            "peak": quantity(bus.bandwidth, BYTES_PER_S),
+            "peak_source": bus.source,
+            "bound": bus.bound,
+        },
+        title="bound" if bus.bound else "",
+        evidence=op_evidence(view, np.flatnonzero(mask), "GT505"),
         places=int(mask.sum()),
         ops=mask,
     )

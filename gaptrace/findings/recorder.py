@@ -27,6 +27,7 @@ from gaptrace.quantity import (
     UNPROFILED,
     Quantity,
 )
+from gaptrace.results.manifest import Cache, NewFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,14 +54,15 @@ def _count(value: float | None) -> Quantity | None:
 @rule("GT406", needs=Needs.STEPS)
 def capture_given_up(view: View) -> Iterator[Claim]:
     """torch was asked to capture and ran a graph launched. Ceiling 0: GT101 and GT402 have it."""
-    skips = view.analysis.manifest.integer("cudagraph_trees", "skips") or 0
+    trees = view.analysis.manifest.cudagraph_trees
+    skips = trees.skips or 0
     if skips < 1:
         return
     logged = []
-    for item in view.recorded("cudagraph_trees", "skip_reasons")[:NAMES_SHOWN]:
-        reason = " ".join(str(item.get("reason", "")).split()).rstrip(".")
+    for item in (trees.skip_reasons or ())[:NAMES_SHOWN]:
+        reason = " ".join((item.reason or "").split()).rstrip(".")
         known = skip_of(reason)
-        facts: dict[str, Fact] = {"said": reason, "line": item.get("where") or None}
+        facts: dict[str, Fact] = {"said": reason, "line": item.where or None}
         if known is not None:
             facts |= {"means": known.means, "change": known.change}
         logged.append(clause_text("GT406", "reason", facts))
@@ -74,21 +76,12 @@ def recorded_again(view: View) -> Iterator[Claim]:
 
     Recording again while steps are measured is worse: then no step is steady.
     """
-    manifest = view.analysis.manifest
-    recordings, again, late, partitions, moving = (
-        manifest.integer("cudagraph_trees", name) or 0
-        for name in (
-            "recordings",
-            "rerecordings",
-            "recordings_while_measured",
-            "partitions",
-            "non_static_inputs",
-        )
-    )
+    trees = view.analysis.manifest.cudagraph_trees
+    recordings, again = trees.recordings or 0, trees.rerecordings or 0
+    late, partitions = trees.recordings_while_measured or 0, trees.partitions or 0
     if not again and not late and recordings <= MANY_RECORDINGS * max(partitions, 1):
         return
-    warnings = manifest.get("cudagraph_trees", "warnings")
-    warned = " ".join(str(warnings[0]).split()) if isinstance(warnings, list) and warnings else ""
+    warned = " ".join(trees.warnings[0].split()) if trees.warnings else ""
     yield Claim(
         "GT407",
         facts={
@@ -96,7 +89,7 @@ def recorded_again(view: View) -> Iterator[Claim]:
             "partitions": _count(partitions if partitions > 1 else None),
             "rerecordings": _count(again),
             "late": _count(late),
-            "moving": _count(moving),
+            "moving": _count(trees.non_static_inputs),
             "warning": warned[:300].rstrip(".") or None,
         },
         places=again or recordings,
@@ -111,17 +104,16 @@ def padding(view: View) -> Iterator[Claim]:
     ceiling is 0.
     """
     analysis = view.analysis
-    share = analysis.manifest.number("buckets", "padding_share")
+    buckets = analysis.manifest.buckets
+    share = buckets.padding_share
     if share is None or share < PADDED:
         return
     moved, peak = analysis.ceilings.step_bytes, analysis.ceilings.peak_bandwidth
-    bucket, sizes = (analysis.manifest.get("buckets", name) for name in ("this", "sizes"))
-    listed = [units.count(n) for n in (sizes if isinstance(sizes, list) else []) if _is_size(n)]
     facts: dict[str, Fact] = {
         "padding": quantity(share, SHARE, UNPROFILED),
-        "bucket": _count(bucket) if _is_size(bucket) else None,
-        "sizes": ", ".join(listed) or None,
-        "buckets": not _is_size(bucket),
+        "bucket": _count(buckets.this),
+        "sizes": ", ".join(map(units.count, buckets.sizes or ())) or None,
+        "buckets": buckets.this is None,
     }
     ceiling = 0.0
     if moved.kv_bytes and peak:
@@ -150,9 +142,9 @@ def tuned_by_noise(view: View) -> Iterator[Claim]:
     """
     analysis = view.analysis
     chosen = [
-        (item["ns"], item.get("best_extern_ns"), item["count"])
-        for item in view.recorded("autotune", "choices")
-        if item.get("kind") == TEMPLATE and _is_size(item.get("ns")) and _is_size(item.get("count"))
+        (item.ns, item.best_extern_ns, item.count)
+        for item in analysis.manifest.autotune.choices or ()
+        if item.kind == TEMPLATE and item.ns is not None and item.count is not None
     ]
     tried = sum(count for _, _, count in chosen)
     tokens = analysis.headline.tokens_per_step or 1
@@ -169,7 +161,7 @@ def tuned_by_noise(view: View) -> Iterator[Claim]:
     inside = sum(row.total_ns_per_token for row in templates) * tokens / run
     if alone < LONGER_ALONE * inside:
         return
-    extern = [(ns, count) for _, ns, count in chosen if _is_size(ns)]
+    extern = [(ns, count) for _, ns, count in chosen if ns is not None]
     calls = sum(count for _, count in extern)
     library = sum(ns * count for ns, count in extern) / calls if calls else None
     yield Claim(
@@ -186,10 +178,6 @@ def tuned_by_noise(view: View) -> Iterator[Claim]:
     )
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 @rule("GT307", needs=Needs.STEPS)
 def cold_start(view: View) -> Iterator[Claim]:
     """The process compiled what a shipped cache would have held. Ceiling 0: it is paid once."""
@@ -199,15 +187,12 @@ def cold_start(view: View) -> Iterator[Claim]:
         return
     if max(start.compile_ns or 0, start.autotune_ns or 0, start.ready_ns or 0) < SHORT_COMPILE_NS:
         return
-    misses = sum(
-        manifest.integer("compile", "cache", name, "misses") or 0
-        for name in ("fx_graph", "aot_autograd", "autotune")
-    )
-    built = sum(
-        manifest.integer("compile", "cache", "new_files", kind) or 0 for kind in ("cubin", "so")
-    )
+    cache = manifest.compile.cache or Cache()
+    looked_up = (cache.fx_graph, cache.aot_autograd)
+    misses = sum(counts.misses or 0 for counts in looked_up if counts is not None)
+    new = cache.new_files or NewFiles()
+    built = (new.cubin or 0) + (new.so or 0)
     all_found = start.cache == PARTLY and not misses
-    size = manifest.integer("compile", "cache", BYTES)
     yield Claim(
         "GT307",
         facts={
@@ -221,7 +206,7 @@ def cold_start(view: View) -> Iterator[Claim]:
             "built": quantity(built, COUNT, UNPROFILED),
             "missed": bool(misses or built),
             "all_found": all_found,
-            "size": None if all_found else quantity(size or None, BYTES, UNPROFILED),
+            "size": None if all_found else quantity(cache.bytes or None, BYTES, UNPROFILED),
         },
         title="cache",
         places=1,

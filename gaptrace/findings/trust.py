@@ -10,6 +10,7 @@ import numpy as np
 from gaptrace.findings.evidence import event_evidence, gap_evidence, label
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.wording import quantity
+from gaptrace.measure.ceilings import ALIKE
 from gaptrace.measure.view import Needs, View
 from gaptrace.quantity import COUNT, NS, SHARE, TIMES, UNPROFILED, Quantity
 from gaptrace.results.analysis import Evidence
@@ -52,8 +53,16 @@ def nothing_to_win(view: View) -> Iterator[Claim]:
     facts: dict[str, Fact] = {
         "idle_total": quantity(view.idle, NS),
         "idle_share": _share(view.idle, view.period),
-        "not_the_host": True,
     }
+    limits = view.analysis.ceilings
+    host = limits.host_dispatch_ns
+    dispatch = None if host is None else host / (head.tokens_per_step or 1)
+    bus = limits.bus.bound
+    # What-ifs with a faster GPU are capped by such a host: then it is not out of the way.
+    near = not bus and dispatch is not None and dispatch >= ALIKE * view.busy
+    title = "bus" if bus else "matched" if near else ""
+    facts["not_bus"], facts["not_the_host"] = bus, not title
+    facts["dispatch"], facts["matched"] = quantity(dispatch, NS), near
     if causes_known:
         causes = head.idle_by_cause_ns if view.idle else {}
         facts["nodes"] = quantity(causes.get("graph_node") or None, NS)
@@ -63,12 +72,12 @@ def nothing_to_win(view: View) -> Iterator[Claim]:
         facts["captured"] = quantity(head.captured_share, SHARE)
         launches = head.per_token["launches"].median
         facts["launches"] = quantity(launches or None, COUNT)
-        yield Claim("GT001", facts=facts)
+        yield Claim("GT001", facts=facts, title=title)
         return
     queue = head.host_time_ns.get("backpressure")
     if causes_known and queue and view.matters(queue):
         facts["queue"] = quantity(queue, NS)
-    yield Claim("GT002", facts=facts)
+    yield Claim("GT002", facts=facts, title=title)
 
 
 @rule("GT003", needs=Needs.STEPS)

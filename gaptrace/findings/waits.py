@@ -56,9 +56,9 @@ def waits(view: View) -> Iterator[Claim]:
     drained = int((view.late_gaps & view.device.gaps.drained_by_sync).sum())
     idle = view.amount(view.by_step(view.cause("sync"))).ns
     lines = [
-        f"{item['op']} at {item['where']}"
-        for item in view.recorded("steadiness", "synchronizations")
-        if item.get("op") and item.get("where")
+        f"{item.op} at {item.where}"
+        for item in view.analysis.manifest.steadiness.synchronizations or ()
+        if item.op and item.where
     ]
     for code, name in RULES.items():
         chosen = kind == code
@@ -126,7 +126,7 @@ def small_copies(view: View) -> Iterator[Claim]:
     if not view.matters(ceiling, EXTRAPOLATED):
         return
     casts = int(names_where(trace, trace.name[rows], frozenset(CAST_OPS).__contains__).sum())
-    inputs = view.recorded("piecewise", "copied_inputs")
+    inputs = view.analysis.manifest.piecewise.copied_inputs or ()
     mask = np.zeros(links.row.size, np.bool_)
     mask[ops] = True
     yield Claim(

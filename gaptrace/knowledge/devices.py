@@ -20,8 +20,9 @@ _BRANDS = re.compile(r"\b(?:nvidia|tesla|amd|intel|corporation)\b|\((?:r|tm)\)|[
 class Device:
     """Datasheet figures of one GPU as torch sees it; None where no named source gives one.
 
-    bandwidth_bytes_per_s: peak of device memory. l2_bytes: second-level cache (AMD: of
-    one compute die). sms: multiprocessors or compute units. memory_bytes: nominal. bf16_flops:
+    bandwidth_bytes_per_s: peak of device memory. bus_bytes_per_s: peak of the link to the host
+    (PCIe, NVLink-C2C) in one direction. l2_bytes: second-level cache (AMD: of one compute die).
+    sms: multiprocessors or compute units. memory_bytes: nominal. bf16_flops:
     dense tensor-core FLOP/s with fp32 accumulation. power_w: board limit. source: the document.
     note: what to know beside the figures. doubtful: no vendor document backs them, or several
     products share the name.
@@ -30,6 +31,7 @@ class Device:
     id: str
     title: str
     bandwidth_bytes_per_s: int | None
+    bus_bytes_per_s: int | None
     l2_bytes: int | None
     sms: int | None
     memory_bytes: int | None
@@ -86,6 +88,7 @@ def devices() -> tuple[Device, ...]:
             id=row["id"],
             title=row["title"],
             bandwidth_bytes_per_s=_scaled(row, "bandwidth_gb_s", 10**9),
+            bus_bytes_per_s=_scaled(row, "bus_gb_s", 10**9),
             l2_bytes=_scaled(row, "l2_mib", 2**20),
             sms=row.get("sms"),
             memory_bytes=_scaled(row, "memory_gib", 2**30),

@@ -8,20 +8,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from gaptrace.knowledge import symbols
-from gaptrace.knowledge.inductor_names import InductorName, copy_ops, inductor_parts
+from gaptrace.knowledge.inductor_names import copy_ops, inductor_parts
 from gaptrace.knowledge.short_names import short_name
 from gaptrace.knowledge.tables import table
-
-__all__ = [
-    "InductorName",
-    "KernelKind",
-    "backends",
-    "classify",
-    "inductor_parts",
-    "is_split_k_reducer",
-    "op_classes",
-    "sub_classes",
-]
 
 
 @dataclass(frozen=True)

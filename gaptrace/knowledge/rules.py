@@ -38,7 +38,9 @@ class Template:
 
     titles: other titles than the usual one. text: all of what is said; fields name facts or
     clauses. evidence: the label of the places that it points at. part_of: findings that count
-    all of what this one counts, the closest first.
+    all of what this one counts, the closest first. moots: findings whose advice is worth nothing
+    before this one's is followed. blocked_by: ids of blockers of capture; where one of them blocks,
+    this finding comes before the advice to capture.
     """
 
     id: str
@@ -48,6 +50,8 @@ class Template:
     clauses: Clauses = field(default_factory=dict)
     evidence: str = ""
     part_of: tuple[str, ...] = ()
+    moots: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
 
 
 @cache

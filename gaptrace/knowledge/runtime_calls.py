@@ -44,6 +44,8 @@ _SYNC = re.compile(
     r"|urQueueFinish|urEventWait|pi(?:Queue)Finish|piEventsWait"
     r"|ze(?:CommandQueue|Fence|CommandList)(?:Host)?Synchronize|zeEventHostSynchronize"
 )
+_STREAM_SYNC = re.compile(r"(?:cuda|cu|hip)StreamSynchronize")
+_WIDE_SYNC = re.compile(r"(?:cuda|cu|hip)(?:Stream|Device|Ctx|Thread)Synchronize")
 _COPY = re.compile(r"(?:cuda|cu|hip|hipDrv)Memcpy\w*")
 _XPU_COPY = re.compile(
     r"ur(?:EnqueueUSMMemcpy|EnqueueMem(?:Buffer|Image)(?:Copy|Write|Read))\w*"
@@ -113,6 +115,25 @@ _COMPILE_FRAME = re.compile(
     r"|triton/runtime/jit\.py\(\d+\): (?:_do_compile|compile))"
 )
 
+# Python frames in which a thread can do nothing but wait: reading a queue, a pipe or a socket,
+# polling, yielding, the reader of a broadcast in shared memory, a future, a lock. Event loops run
+# callbacks inside their own frames, so of those only the poll counts.
+_WAITING_FRAME = re.compile(
+    r"(?:.*/)?(?:queue|multiprocessing/queues)\.py\(\d+\): get"
+    r"|(?:.*/)?multiprocessing/connection\.py\(\d+\): (?:recv|recv_bytes|_recv|_recv_bytes|poll"
+    r"|_poll|wait|accept)"
+    r"|(?:.*/)?multiprocessing/(?:synchronize|popen_\w+|pool)\.py\(\d+\): (?:wait|poll|get)"
+    r"|(?:.*/)?selectors\.py\(\d+\): select"
+    r"|(?:.*/)?threading\.py\(\d+\): (?:wait|wait_for|join|acquire|_wait_for_tstate_lock)"
+    r"|(?:.*/)?concurrent/futures/_base\.py\(\d+\): (?:result|exception|wait)"
+    r"|(?:.*/)?socket\.py\(\d+\): (?:recv\w*|readinto|accept)"
+    r"|(?:.*/)?zmq/.*\.pyx?\(\d+\): (?:recv\w*|poll|zmq_poll|select)"
+    r"|(?:.*/)?shm_broadcast\.py\(\d+\): (?:dequeue|acquire_read|recv|wait\w*)"
+    r"|(?:.*/)?distributed/utils\.py\(\d+\): sched_yield"
+    r"|<built-in (?:function|method) (?:sched_yield|read|poll|select|epoll_wait|kevent|recv\w*"
+    r"|acquire|wait|accept|zmq_poll)\b.*"
+)
+
 
 def _bare(name: str) -> str:
     return _SUFFIX.sub("", name.lstrip("_"))
@@ -170,6 +191,50 @@ def is_sync(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def is_stream_sync(name: str) -> bool:
+    """Whether the host waits in this call for all earlier work of one stream."""
+    return bool(_STREAM_SYNC.fullmatch(_bare(name)))
+
+
+@lru_cache(maxsize=4096)
+def is_wide_sync(name: str) -> bool:
+    """Whether the host waits in this call for all earlier work of a stream or of the device."""
+    return bool(_WIDE_SYNC.fullmatch(_bare(name)))
+
+
+@lru_cache(maxsize=4096)
+def is_blocking_copy(name: str) -> bool:
+    """Whether this is a copy call that returns only when its own copy is done."""
+    bare = _bare(name)
+    return bool(_COPY.fullmatch(bare) and "Async" not in bare)
+
+
+@lru_cache(maxsize=4096)
+def is_staged_copy(name: str) -> bool:
+    """Whether a device copy of this name may end after its blocking call has returned.
+
+    From pageable memory the call returns once the bytes are staged, and within a device at once
+    (CUDA driver API, "API synchronization behavior").
+    """
+    return "Pageable -> Device" in name or copy_kind(name) == WITHIN
+
+
+# Where a device copy moves bytes: within a device, from the host, to the host, between devices.
+WITHIN, FROM_HOST, TO_HOST, BETWEEN = "within", "from host", "to host", "between devices"
+_COPY_KINDS = (
+    (FROM_HOST, re.compile(r"HtoD|HtoA|HostToDevice|(?:Pageable|Pinned|Host) -> (?:Device|Array)")),
+    (TO_HOST, re.compile(r"DtoH|AtoH|DeviceToHost|(?:Device|Array) -> (?:Pageable|Pinned|Host)")),
+    (BETWEEN, re.compile(r"PtoP|PeerToPeer|Peer -> Peer|P2P")),
+)
+
+
+@lru_cache(maxsize=4096)
+def copy_kind(name: str) -> str:
+    """Where a device copy of this name (`Memcpy HtoD (Pinned -> Device)`) moves its bytes."""
+    return next((kind for kind, rule in _COPY_KINDS if rule.search(name)), WITHIN)
+
+
+@lru_cache(maxsize=4096)
 def is_alloc(name: str) -> bool:
     """Whether the call allocates, frees, maps or pins memory."""
     return bool(_ALLOC.fullmatch(_bare(name)))
@@ -195,6 +260,12 @@ def is_compile(name: str) -> bool:
 def is_compile_frame(name: str) -> bool:
     """Whether a Python frame of this name (`file(line): function`) runs only while compiling."""
     return bool(_COMPILE_FRAME.fullmatch(name))
+
+
+@lru_cache(maxsize=65536)
+def is_waiting_frame(name: str) -> bool:
+    """Whether a thread waits in a Python frame of this name: nothing is due until others act."""
+    return bool(_WAITING_FRAME.fullmatch(name))
 
 
 _FAMILIES = re.compile(

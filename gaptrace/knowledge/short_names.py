@@ -170,23 +170,11 @@ def _cut(text: str, longest: int = _LONGEST) -> str:
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+")
 # Words of C++ and of ATen's launch shells, which say nothing about a kernel.
-_NOISE = frozenset(
-    {
-        "at",
-        "c10",
-        "char",
-        "const",
-        "cuda",
-        "detail",
-        "false",
-        "gpu",
-        "impl",
-        "int",
-        "kernel",
-        "lambda",
-    }
-    | {"memory", "native", "nocast", "operator", "std", "true", "unsigned", "void"}
+_NOISE_WORDS = (
+    "at c10 char const cuda detail false gpu impl int kernel lambda memory native nocast operator "
+    "std true unsigned void"
 )
+_NOISE = frozenset(_NOISE_WORDS.split())
 # Of what tells two names apart, as much as fits beside a short name.
 _APART = 32
 

@@ -7,14 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from gaptrace.errors import OptionError
+from gaptrace.knowledge.devices import Device as KnownDevice
 from gaptrace.knowledge.devices import GraphConstants, find_device, graph_constants
 from gaptrace.knowledge.engines import engines
 from gaptrace.measure.ceilings import (
     FROM_SHAPES,
+    MUCH_SILENCE,
     NS,
     Ceilings,
     StepBytes,
     StepModel,
+    bus_of,
     ceilings,
     peak_bandwidth,
     step_bytes,
@@ -55,7 +58,7 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
     manifest = Manifest(trace.run)
     links = link(trace)
     kinds = call_kinds(trace, links)
-    threads = activities(trace, kinds)
+    threads = activities(trace, links, kinds)
     found = devices(trace, links, threads)
     members = _process(found, options.device)
     device = members[0] if len(members) == 1 else None
@@ -83,7 +86,7 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
     quality = assess(trace, device, steps)
     head = headline(steps, quality, manifest)
     limits = _ceilings(
-        trace, steps, quality, head, kernels, products, options, manifest, peak, peak_source
+        trace, steps, quality, head, kernels, products, options, manifest, known, peak, peak_source
     )
     if quality.withholds("host_dispatch"):
         host = replace(host, cost_per_launch_ns=None)
@@ -193,6 +196,9 @@ def _engine(trace: Trace, steps: Steps | None) -> str | None:
     return next((label.engine for label in labels if label.engine), None)
 
 
+TRACED_DISPATCH = "as profiled"
+
+
 def _ceilings(
     trace: Trace,
     steps: Steps | None,
@@ -202,11 +208,12 @@ def _ceilings(
     products: Products,
     options: Options,
     manifest: Manifest,
+    known: KnownDevice | None,
     peak: float | None,
     peak_source: str | None,
 ) -> Ceilings:
     dispatch = head.steps["host_dispatch_ns"].median
-    source = "as profiled"
+    source = TRACED_DISPATCH
     if head.rate.issue_ns is not None:
         dispatch, source = head.rate.issue_ns, "unprofiled issue time"
     if quality.withholds("ceilings", "host_dispatch"):
@@ -228,7 +235,25 @@ def _ceilings(
         peak_source=peak_source,
         busy_share=_busy_share(head),
         busy_ns=head.steps["busy_ns"].median,
+        silence_ns=_much_silence(head, dispatch) if source == TRACED_DISPATCH else None,
+        bus=bus_of(
+            known,
+            options,
+            exposed_ns=head.bus_ns,
+            period_ns=head.steps["period_ns"].median,
+            nbytes=head.bus_bytes,
+        ),
     )
+
+
+def _much_silence(head: Headline, dispatch: float | None) -> float | None:
+    """Silence that counted as waiting, where it is over 10 % of the host window."""
+    times = [ns for ns in head.host_time_ns.values() if ns]
+    window = sum(times) * (head.tokens_per_step or 1)
+    silence = head.silence_ns
+    if not dispatch or not silence or silence <= MUCH_SILENCE * window:
+        return None
+    return silence
 
 
 def _busy_share(head: Headline) -> float | None:
@@ -238,6 +263,8 @@ def _busy_share(head: Headline) -> float | None:
     return None if idle is None else 1 - idle
 
 
+# Causes of idle time that a faster host shortens.
+FASTER_HOST = ("launch", "dispatch", "python", "runtime", "alloc", "compile", "unattributed")
 # Where reading the weights that shapes show takes less than this share of the time in matrix
 # products, most products recorded no usable shape.
 PARTIAL_SHARE = 0.02
@@ -267,6 +294,7 @@ def _step_model(
     captured = (head.captured_share or 0) > 0.5
     moved, peak = limits.step_bytes, limits.peak_bandwidth
     weights_ns = moved.weight_bytes * NS / peak if moved.weight_bytes and peak else None
+    kinds = head.busy_kind_ns
     return StepModel(
         step_ns=period,
         host_ns=host,
@@ -281,4 +309,17 @@ def _step_model(
         weights_ns=weights_ns,
         replay_ns=graph.replay_ns if graph and not captured else None,
         node_ns=graph.kernel_ns if graph and not captured else None,
+        moving_ns=(kinds["exposed_communication"] or 0) + (kinds["exposed_copies"] or 0),
+        bus_ns=head.bus_ns or 0.0,
+        silence_ns=_much_silence(head, host) or 0.0 if limits.launch_range else 0.0,
+        late_ns=_late(head),
     )
+
+
+def _late(head: Headline) -> float | None:
+    """Idle time per step that a faster host could end: late, but neither in a wait nor a sync."""
+    parts = [head.idle_by_cause_ns[name] for name in FASTER_HOST]
+    if any(ns is None for ns in parts):
+        return None
+    late, most = sum(ns or 0.0 for ns in parts), head.unprofiled_late_per_token
+    return (late if most is None else min(late, most)) * (head.tokens_per_step or 1)

@@ -1,9 +1,11 @@
-"""The two ceilings of decode, which binds, and what would change it.
+"""The ceilings of decode, which binds, and what would change it.
 
 The launch ceiling is tokens over host dispatch time: no GPU, however fast, gets past it. The
 bandwidth ceiling is tokens times peak bandwidth over the bytes one step must read: no host,
 however fast, gets past it. Quantizing raises the second and leaves the first, so below some
-number of bits per weight (the hand-over) the launch ceiling binds.
+number of bits per weight (the crossover) the launch ceiling binds. A step that copies between host
+and device for over half of its time is bound by the bus instead: its ceiling is tokens times the
+bandwidth of the bus over the bytes that cross it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaptrace.knowledge.devices import Device as KnownDevice
+from gaptrace.measure.busy import BUS_BOUND
 from gaptrace.measure.gemm import Products
 from gaptrace.measure.options import Options
 from gaptrace.measure.stats import nearest_rank
@@ -39,6 +42,20 @@ class StepBytes:
 
 
 @dataclass(frozen=True)
+class Bus:
+    """What a step copies between host and device, and how fast the bus is.
+
+    bound: exposed copies take over half of the step. nbytes: per step, in the direction that moves
+    more. bandwidth and its source: peak in one direction, bytes per second.
+    """
+
+    bound: bool = False
+    nbytes: float | None = None
+    bandwidth: float | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True)
 class Ceilings:
     """Ceilings of one step in tokens per second; None where an ingredient is unknown.
 
@@ -47,6 +64,8 @@ class Ceilings:
     per weight at which both are equal; above it the step is bandwidth-bound. bits: bits per
     weight now. busy_share: share of the step for which the GPU is busy, unprofiled where known.
     paced_by: see `pacing`; a ceiling can be the lower one and yet not be what the step waits for.
+    launch_range: the launch ceiling with and without the silence that counted as waiting, None
+    where that makes no difference. bus_tokens_per_s: only where the bus binds.
     """
 
     launch_tokens_per_s: float | None
@@ -62,8 +81,14 @@ class Ceilings:
     peak_source: str | None
     busy_share: float | None = None
     paced_by: str | None = None
+    launch_range: tuple[float, float] | None = None
+    bus_tokens_per_s: float | None = None
+    bus: Bus = Bus()
 
 
+# Waiting that nothing but silence speaks for, beyond this share of the host window, makes the
+# launch ceiling a range.
+MUCH_SILENCE = 0.10
 # A GPU that idles for less than this share of the step has no room left for a faster host ...
 GPU_PACED_IDLE = 0.15
 # ... unless the host needs nearly as long as the GPU: two measured times this close are equal.
@@ -149,17 +174,34 @@ def ceilings(
     peak_source: str | None,
     busy_share: float | None = None,
     busy_ns: float | None = None,
+    silence_ns: float | None = None,
+    bus: Bus = Bus(),
 ) -> Ceilings:
-    """Both ceilings of a step that makes `tokens` tokens, the hand-over, and what paces it."""
+    """The ceilings of a step that makes `tokens` tokens, the crossover, and what paces it.
+
+    silence_ns: what was taken for waiting, and left out of the dispatch time, on no other evidence
+    than silence; None where the dispatch time does not rest on it or it is no large part.
+    """
     launch = tokens * NS / host_dispatch_ns if host_dispatch_ns else None
     total = moved.weight_bytes + (moved.kv_bytes or 0) if moved.weight_bytes else None
     bandwidth = tokens * peak_bandwidth / total if total and peak_bandwidth else None
-    binding = None
-    if launch is not None and bandwidth is not None:
-        binding = "launch" if launch < bandwidth else "bandwidth"
-    lowest = min((c for c in (launch, bandwidth) if c is not None), default=None)
+    launch_range = None
+    if host_dispatch_ns and launch is not None and silence_ns:
+        launch_range = (tokens * NS / (host_dispatch_ns + silence_ns), launch)
+    over_bus = tokens * bus.bandwidth / bus.nbytes if bus.bandwidth and bus.nbytes else None
+    if not bus.bound or (over_bus and (measured_tokens_per_s or 0) > over_bus):
+        over_bus = None  # a ceiling that the step breaks is none
+    ends = {
+        "launch" if end < bandwidth else "bandwidth"
+        for end in launch_range or (launch,)
+        if end is not None and bandwidth is not None
+    }
+    binding = "bus" if bus.bound else ends.pop() if len(ends) == 1 else None
+    lowest = min((c for c in (launch, bandwidth, over_bus) if c is not None), default=None)
+    if (launch_range and not binding) or (bus.bound and over_bus is None):
+        lowest = None
     handover = None
-    if host_dispatch_ns and peak_bandwidth and moved.weights:
+    if launch_range is None and host_dispatch_ns and peak_bandwidth and moved.weights:
         room = host_dispatch_ns / NS * peak_bandwidth - (moved.kv_bytes or 0)
         handover = max(room, 0.0) * 8 / moved.weights
     bits = moved.weight_bytes * 8 / moved.weights if moved.weight_bytes and moved.weights else None
@@ -177,6 +219,9 @@ def ceilings(
         peak_source=peak_source,
         busy_share=busy_share,
         paced_by=pacing(busy_share, busy_ns, host_dispatch_ns),
+        launch_range=launch_range,
+        bus_tokens_per_s=over_bus,
+        bus=bus,
     )
 
 
@@ -194,6 +239,23 @@ def peak_bandwidth(
     return None, None
 
 
+def bus_of(
+    known: KnownDevice | None,
+    options: Options,
+    *,
+    exposed_ns: float | None,
+    period_ns: float | None,
+    nbytes: float | None,
+) -> Bus:
+    """What a step copies over the bus, and how fast that is: given, else from the datasheet."""
+    bound = bool(exposed_ns and period_ns and exposed_ns > BUS_BOUND * period_ns)
+    bandwidth: float | None = options.bus_bandwidth
+    source = None if bandwidth is None else "--bus-bandwidth"
+    if bandwidth is None and known is not None and known.bus_bytes_per_s is not None:
+        bandwidth, source = known.bus_bytes_per_s, f"datasheet ({known.title})"
+    return Bus(bound, nbytes or None, bandwidth, source)
+
+
 # Identical work differs by more than this between two recordings.
 SAME_STEP = 0.01
 
@@ -204,7 +266,7 @@ class WhatIf:
 
     binding: `launch` or `bandwidth`, the smaller ceiling after the change; None where one of them
     is unknown. paced_by: `gpu` or `host`, the slower of the two in the model after the change.
-    changes: whether the step becomes shorter or longer by 1 % or more.
+    changes: whether the step becomes shorter or longer by 1 % or more. host_ns, busy_ns: its sides.
     """
 
     id: str
@@ -214,6 +276,19 @@ class WhatIf:
     binding: str | None
     paced_by: str
     changes: bool
+    host_ns: float
+    busy_ns: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is asked: bits per weight (None: as now), speed of GPU, bus and host, capture."""
+
+    bits: float | None = None
+    gpu: float = 1.0
+    bus: float = 1.0
+    host: float = 1.0
+    captured: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,7 +298,10 @@ class StepModel:
     step = max(host, busy) + rest, with the rest taken from the measured step and kept: it is time
     in which neither hides the other (waits, launch latency). All ns per step; gemm_ns is the part
     of busy_ns that shrinks with the weights; bytes_ns is what reading the step's bytes takes at
-    peak bandwidth, of which weights_ns for the weights.
+    peak bandwidth, of which weights_ns for the weights. moving_ns is the part of busy_ns that is
+    exposed copies and communication, which no faster GPU shortens, bus_ns that of copies between
+    host and device. silence_ns is what host_ns leaves out on no other evidence than silence.
+    late_ns is the idle time that a faster host could end, None where unknown.
     """
 
     step_ns: float
@@ -237,6 +315,15 @@ class StepModel:
     weights_ns: float | None = None
     replay_ns: float | None = None
     node_ns: float | None = None
+    moving_ns: float = 0.0
+    bus_ns: float = 0.0
+    silence_ns: float = 0.0
+    late_ns: float | None = None
+
+    @property
+    def bus_bound(self) -> bool:
+        """Whether copies between host and device take over half of the step."""
+        return self.bus_ns > BUS_BOUND * self.step_ns
 
     @property
     def rest_ns(self) -> float:
@@ -244,62 +331,67 @@ class StepModel:
         return max(self.step_ns - max(self.host_ns, self.busy_ns), 0.0)
 
     def what_ifs(self) -> tuple[WhatIf, ...]:
-        """The step with 8- and 4-bit weights, a faster GPU, a faster host, and captured."""
-        result = []
-        for bits in (8, 4):
-            if self.bits is not None and self.bits > bits:
-                keep = bits / self.bits
-                result.append(
-                    self._changed(
-                        f"weights_{bits}",
-                        f"weights at {bits} bits",
-                        busy_ns=self.busy_ns - self.gemm_ns * (1 - keep),
-                        bytes_ns=self._bytes_with(keep),
-                    )
-                )
-        half = self.bytes_ns / 2 if self.bytes_ns is not None else None
-        result.append(
-            self._changed("gpu_x2", "a GPU twice as fast", busy_ns=self.busy_ns / 2, bytes_ns=half)
-        )
-        result.append(self._changed("host_x2", "a host twice as fast", host_ns=self.host_ns / 2))
+        """The step with 8- and 4-bit weights, a faster GPU, bus and host, and captured.
+
+        Each changes its own part alone. What crosses the bus may be weights or cache, so a step
+        that is bound by it is not said to gain or not to gain by smaller weights.
+        """
+        asked = [
+            (f"weights_{bits}", f"weights at {bits} bits", Change(bits=bits))
+            for bits in (() if self.bus_bound else (8, 4))
+            if self.bits is not None and self.bits > bits
+        ]
+        asked.append(("gpu_x2", "a GPU twice as fast", Change(gpu=2)))
+        if self.bus_bound:
+            asked.append(("bus_x2", "a link to the host twice as fast", Change(bus=2)))
+        asked.append(("host_x2", "a host twice as fast", Change(host=2)))
         if self.node_ns is not None and self.replay_ns is not None:
-            result.append(
-                self._changed(
-                    "captured",
-                    "captured into one graph",
-                    host_ns=self.replay_ns,
-                    busy_ns=self.busy_ns + self.kernels * self.node_ns,
-                    rest_ns=self.replay_ns,
-                )
-            )
-        return tuple(result)
+            asked.append(("captured", "captured into one graph", Change(captured=True)))
+        return tuple(self.changed(change, name, title) for name, title, change in asked)
 
-    def _bytes_with(self, keep: float) -> float | None:
-        if self.bytes_ns is None or self.weights_ns is None:
+    def _binding(self, host_ns: float, moved_ns: float | None) -> str | None:
+        """The lower ceiling, None where silence makes the launch ceiling a range across both."""
+        if moved_ns is None or host_ns <= moved_ns < host_ns + self.silence_ns:
             return None
-        return self.bytes_ns - self.weights_ns * (1 - keep)
+        return "launch" if host_ns > moved_ns else "bandwidth"
 
-    def _changed(
-        self,
-        name: str,
-        title: str,
-        *,
-        host_ns: float | None = None,
-        busy_ns: float | None = None,
-        bytes_ns: float | None = None,
-        rest_ns: float | None = None,
-    ) -> WhatIf:
-        host = self.host_ns if host_ns is None else host_ns
-        busy = self.busy_ns if busy_ns is None else busy_ns
-        moved = self.bytes_ns if bytes_ns is None else bytes_ns
-        step = max(host, busy) + (self.rest_ns if rest_ns is None else rest_ns)
-        binding = None if moved is None else "launch" if host > moved else "bandwidth"
+    def changed(self, change: Change, name: str = "", title: str = "") -> WhatIf:
+        """The step under a change.
+
+        Fewer bits shrink the GEMM time and the weights' bytes in proportion; a faster GPU shrinks
+        its computing, a faster bus what crosses it; capture replaces the host's work by one replay,
+        after which nothing is left unexplained but the replay, and adds the front end's time to
+        every kernel. A faster host ends only idle time for which the host was late.
+        """
+        host, moved, rest, bus = self.host_ns, self.bytes_ns, self.rest_ns, self.bus_ns
+        computing = max(self.busy_ns - self.moving_ns, 0.0)
+        moving = self.busy_ns - computing
+        if change.bits is not None and self.bits:
+            less = 1 - min(change.bits / self.bits, 1.0)
+            computing -= min(self.gemm_ns, computing) * less
+            if moved is not None and self.weights_ns is not None:
+                moved -= self.weights_ns * less
+        computing /= change.gpu
+        moving -= bus - bus / change.bus
+        bus /= change.bus
+        busy = computing + moving
+        if change.captured and self.replay_ns is not None and self.node_ns is not None:
+            host = self.replay_ns
+            busy += self.kernels * self.node_ns
+            rest = host / change.host
+        host /= change.host
+        step = max(host, busy) + rest
+        if busy == self.busy_ns and self.late_ns is not None:
+            step = max(step, self.step_ns - self.late_ns)
+        moved = None if moved is None else moved / change.gpu
         return WhatIf(
             name,
             title,
             step,
             self.tokens * NS / step if step else 0.0,
-            binding,
+            "bus" if bus > BUS_BOUND * step else self._binding(host, moved),
             paced_by="host" if host > busy else "gpu",
             changes=abs(step - self.step_ns) >= SAME_STEP * self.step_ns,
+            host_ns=host,
+            busy_ns=busy,
         )

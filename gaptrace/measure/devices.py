@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gaptrace import intervals as iv
+from gaptrace.measure import clocks
+from gaptrace.measure.clocks import Clock
 from gaptrace.measure.gaps import Gaps, device_gaps
 from gaptrace.measure.links import Links, codes_in
 from gaptrace.measure.threads import Activity
@@ -23,7 +25,7 @@ class Device:
     named otherwise; times are ns. `launch_calls` are distinct calls that own an op,
     `kernel_launch_calls` those that own a kernel, `graph_launches` those that replay a graph.
     `starts_before_launch` counts ops whose start lies before their launch call's start, and
-    `largest_skew_ns` is the largest such distance.
+    `largest_skew_ns` is the largest such distance. clock: causality, both ways.
     """
 
     device: str
@@ -44,6 +46,7 @@ class Device:
     starts_before_launch: int
     largest_skew_ns: int
     kernel_dur_sum_ns: int
+    clock: Clock
 
     @property
     def idle_ns(self) -> int:
@@ -60,7 +63,10 @@ def devices(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> tupl
     """The figures of every device that has a GPU op, in the order of their ids as text."""
     present = codes_in(links.device).tolist()
     present.sort(key=lambda code: _natural(trace.devices[code]))
-    return tuple(_figures(trace, code, links.of_device(code), threads) for code in present)
+    clock = clocks.clocks(trace, links)
+    return tuple(
+        _figures(trace, code, links.of_device(code), threads, clock[code]) for code in present
+    )
 
 
 def together(trace: Trace, members: tuple[Device, ...], threads: Mapping[int, Activity]) -> Device:
@@ -74,7 +80,8 @@ def together(trace: Trace, members: tuple[Device, ...], threads: Mapping[int, Ac
             for i in range(len(first.columns()))
         )
     )
-    found = _figures(trace, members[0].code, links, threads)
+    clock = clocks.together([member.clock for member in members])
+    found = _figures(trace, members[0].code, links, threads, clock)
     return replace(found, device=", ".join(member.device for member in members), code=-1)
 
 
@@ -84,12 +91,12 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
 
 
-def _figures(trace: Trace, code: int, links: Links, threads: Mapping[int, Activity]) -> Device:
+def _figures(
+    trace: Trace, code: int, links: Links, threads: Mapping[int, Activity], clock: Clock
+) -> Device:
     kernel = links.cat == Cat.KERNEL
     known = links.launched
     busy = iv.union(links.start, links.end)
-    launch_start = trace.start[links.launch[known]]
-    skew = launch_start - links.start[known]
     return Device(
         device=trace.devices[code],
         code=code,
@@ -106,7 +113,8 @@ def _figures(trace: Trace, code: int, links: Links, threads: Mapping[int, Activi
         ops_in_graphs=int(links.replayed.sum()),
         kernels_in_graphs=int((links.replayed & kernel).sum()),
         orphans=int((~known).sum()),
-        starts_before_launch=int((skew > 0).sum()),
-        largest_skew_ns=int(max(skew.max(initial=0), 0)),
+        starts_before_launch=clock.early,
+        largest_skew_ns=clock.largest_early_ns,
         kernel_dur_sum_ns=int((links.end - links.start)[kernel].sum()),
+        clock=clock,
     )

@@ -31,10 +31,12 @@ CAUSES = (
     "runtime",
     "dispatch",
     "python",
+    "host_wait",
     "profiler",
 )
 HOST_CAUSES = CAUSES[4:]
 GRAPH_NODE, DEVICE_WAIT, LAUNCH, UNATTRIBUTED = range(4)
+PYTHON = CAUSES.index("python")
 # How long after its launch call a GPU op may start before the device has to answer for it: a
 # fixed part, so many times the usual way of the recording itself, and never more than the last.
 LAUNCH_FIXED_NS, LAUNCH_TIMES, LAUNCH_MOST_NS = 20_000, 4, 200_000
@@ -49,6 +51,8 @@ class Gaps:
     the ops that start at the gap's end), -1 where none is known. cause_ns: one column per entry of
     `CAUSES`; each row sums to the gap. drained_by_sync: the host was late, and a sync on the
     launching thread was running when the gap began: the queue was empty because somebody waited.
+    unrecorded_ns: the part of `unattributed` in which the host was late and nothing tells why, as
+    no CPU op of the launching thread was recorded.
     """
 
     start: Ints
@@ -58,6 +62,7 @@ class Gaps:
     launch: Ints
     cause_ns: npt.NDArray[np.int64]
     drained_by_sync: npt.NDArray[np.bool_]
+    unrecorded_ns: Ints
 
     def __len__(self) -> int:
         return int(self.start.size)
@@ -67,9 +72,17 @@ class Gaps:
         """Length of each gap in ns."""
         return self.end - self.start
 
+    @property
+    def raw_cause_ns(self) -> npt.NDArray[np.int64]:
+        """`cause_ns` as a device's raw figures have it: what was not recorded counts as Python."""
+        raw = self.cause_ns.copy()
+        raw[:, UNATTRIBUTED] -= self.unrecorded_ns
+        raw[:, PYTHON] += self.unrecorded_ns
+        return raw
+
     def by_cause(self) -> dict[str, int]:
-        """Idle nanoseconds by cause, over all gaps."""
-        total = self.cause_ns.sum(axis=0)
+        """Raw idle nanoseconds by cause, over all gaps."""
+        total = self.raw_cause_ns.sum(axis=0)
         return {cause: int(total[i]) for i, cause in enumerate(CAUSES)}
 
 
@@ -116,6 +129,7 @@ def device_gaps(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> 
         launch=launch,
         cause_ns=cause,
         drained_by_sync=_drained(trace, threads, late, launch, a),
+        unrecorded_ns=np.where(late, cause[:, UNATTRIBUTED], 0),
     )
 
 
@@ -189,11 +203,12 @@ def _split_host(
     for lane in codes_in(lanes):
         here = index[lanes == lane]
         rest = until[here] - a[here]
-        for name, covered in threads[int(lane)].sets().items():
+        activity = threads[int(lane)]
+        for name, covered in activity.sets().items():
             part = iv.overlap_with(covered, a[here], until[here])
             cause[here, CAUSES.index(name)] = part
             rest = rest - part
-        cause[here, CAUSES.index("python")] = rest
+        cause[here, CAUSES.index(activity.rest)] = rest
 
 
 def _drained(

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gaptrace.measure.busy import BUSY_KINDS
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.kind import INFERENCE
@@ -61,7 +62,10 @@ class Headline:
     stands for a token in `per_token`, `host_time_ns` and `idle_by_cause_ns`. count: steps found of
     the headline's phase. complete: those with both windows complete that are counted.
     steps: spread of each per-step metric. per_token: the same over tokens, as medians of per-step
-    ratios. host_time_ns, idle_by_cause_ns: medians per token, by class and by cause.
+    ratios. host_time_ns, idle_by_cause_ns, busy_by_kind_ns: medians per token, by class, by cause
+    and by what keeps the device; busy_kind_ns: the last per step. silence_ns: median per step of
+    what of the host's waiting only its silence speaks for. bus_ns, bus_bytes: medians per step of
+    the exposed copies between host and device, and of the bytes that cross.
     """
 
     kind: str = DECODE
@@ -74,6 +78,11 @@ class Headline:
     per_token: dict[str, Spread] = field(default_factory=dict)
     host_time_ns: dict[str, float | None] = field(default_factory=dict)
     idle_by_cause_ns: dict[str, float | None] = field(default_factory=dict)
+    busy_by_kind_ns: dict[str, float | None] = field(default_factory=dict)
+    busy_kind_ns: dict[str, float | None] = field(default_factory=dict)
+    silence_ns: float | None = None
+    bus_ns: float | None = None
+    bus_bytes: float | None = None
     kernels_per_graph_launch: float | None = None
     captured_share: float | None = None
     rate: Rate = field(default_factory=Rate)
@@ -126,6 +135,8 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
             per_token=dict(empty),
             host_time_ns=dict.fromkeys(HOST_CLASSES),
             idle_by_cause_ns=dict.fromkeys(CAUSES),
+            busy_by_kind_ns=dict.fromkeys(BUSY_KINDS),
+            busy_kind_ns=dict.fromkeys(BUSY_KINDS),
             rate=_rate(None, None, None, manifest),
         )
     counted = steps.counted
@@ -152,6 +163,7 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
         hidden = hidden or quality.withholds("per_token")
         per_token[name] = ABSENT if hidden else spread(values[chosen] / steps.tokens[chosen])
     hide_host = quality.withholds("per_token", "host")
+    hide_busy = quality.withholds("busy")
     hide_cause = quality.withholds("per_token", "causes", "idle")
     graphs, kernels = int(steps.graph_launches[counted].sum()), int(steps.kernels[counted].sum())
     inside = int(steps.kernels_in_graphs[counted].sum())
@@ -180,6 +192,19 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
             name: None if hide_cause else _ratio(steps.cause_ns[:, i], steps.tokens, clean)
             for i, name in enumerate(CAUSES)
         },
+        busy_by_kind_ns={
+            name: None
+            if hide_busy or quality.withholds("per_token")
+            else _ratio(steps.busy_kind_ns[:, i], steps.tokens, clean)
+            for i, name in enumerate(BUSY_KINDS)
+        },
+        busy_kind_ns={
+            name: None if hide_busy else spread(steps.busy_kind_ns[clean, i]).median
+            for i, name in enumerate(BUSY_KINDS)
+        },
+        silence_ns=None if hide_host else spread(steps.silence_ns[closed]).median,
+        bus_ns=None if hide_busy else spread(steps.bus_ns[clean]).median,
+        bus_bytes=spread(steps.bus_bytes[counted]).median,
         kernels_per_graph_launch=inside / graphs if graphs else None,
         captured_share=inside / kernels if kernels else None,
         rate=replace(

@@ -27,7 +27,11 @@ HOST_CLASSES = (
     "profiler",
     "sync",
     "backpressure",
+    "waiting",
+    "unattributed",
 )
+# Time in which the host waits for others: a faster host would not shorten it.
+WAITED = ("sync", "backpressure", "waiting")
 # A launch call is waiting for room in the queue beyond this multiple of its family's median.
 QUEUE_FULL_FACTOR = 10
 _NEVER = np.iinfo(np.int64).min
@@ -35,13 +39,17 @@ _NEVER = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, eq=False)
 class HostClock:
-    """Disjoint intervals of every host class but `python`, per thread.
+    """Disjoint intervals of every host class but the rest, per thread.
 
-    compiling: when any thread compiles. overhead: when the profiler says it was at work, loading
+    rest: the class of what no interval covers, `python` or `unattributed`. silence: the part of
+    `waiting` that nothing but silence speaks for. compiling: when any thread compiles. overhead:
+    when the profiler says it was at work, loading
     of functions included.
     """
 
     sets: Mapping[int, Mapping[str, Intervals]]
+    rest: Mapping[int, str]
+    silence: Mapping[int, Intervals]
     compiling: Intervals
     overhead: Intervals
 
@@ -52,15 +60,26 @@ class HostClock:
         is all `python`.
         """
         result = np.zeros((start.size, len(HOST_CLASSES)), np.int64)
-        result[:, 0] = end - start
+        result[:, HOST_CLASSES.index("python")] = end - start
         for code in np.unique(lane):
             if int(code) not in self.sets:
                 continue
             here = np.flatnonzero(lane == code)
+            rest = end[here] - start[here]
+            result[here, HOST_CLASSES.index("python")] = 0
             for name, covered in self.sets[int(code)].items():
                 part = iv.overlap_with(covered, start[here], end[here])
                 result[here, HOST_CLASSES.index(name)] = part
-                result[here, 0] -= part
+                rest = rest - part
+            result[here, HOST_CLASSES.index(self.rest[int(code)])] = rest
+        return result
+
+    def silent(self, lane: Ints, start: Ints, end: Ints) -> Ints:
+        """Nanoseconds of each window that count as waiting for nothing but their silence."""
+        result = np.zeros(start.size, np.int64)
+        for code, silence in self.silence.items():
+            here = np.flatnonzero(lane == code)
+            result[here] = iv.overlap_with(silence, start[here], end[here])
         return result
 
 
@@ -103,10 +122,13 @@ def host_clock(
             "profiler": activity.profiler,
             "sync": activity.sync,
             "backpressure": backpressure,
+            "waiting": activity.host_wait,
         }
     rows = trace.rows_of(Cat.OVERHEAD)
     return HostClock(
         sets=sets,
+        rest={lane: activity.rest for lane, activity in threads.items()},
+        silence={lane: activity.silence for lane, activity in threads.items()},
         compiling=_together([activity.compile for activity in threads.values()]),
         overhead=iv.union(trace.start[rows], trace.start[rows] + trace.dur[rows]),
     )

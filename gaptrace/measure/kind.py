@@ -53,6 +53,9 @@ _SAMPLED = 7
 # A first step reads the prompt if it runs other kernels than the later ones, which run the same or
 # are so much less busy.
 _BUSIER, _SAME_KERNELS, _CLEARLY = 1.5, 0.7, 0.15
+# Of an inferred first step: no less like the usual one than but a few are, and no longer busy than
+# any other but for a clock that rises.
+_FEW, _LONGER = 0.05, 1.1
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ def _decided(
     if len(marks) == 0 or marks.sequence is None:
         return INFERENCE, "nothing shows that a token is made"
     steps = [i for i in range(len(marks)) if labels[i] in (None, DECODE)]
+    if marks.drafts:
+        return DECODE, "each step checks drafts and counts those that are accepted"
     length = _query_length(trace, windows, steps)
     if marks.word and length != "many" and not _convolves(trace):
         return DECODE, "the marks' own word says so"
@@ -295,21 +300,51 @@ def _prefills(
     count = len(marks)
     if count < 3:
         return []
-    if (trace.op.shape >= 0).any() and not _grows(trace, windows, list(range(count))):
+    if (trace.op.shape >= 0).any():
+        if _grows(trace, windows, list(range(count))):
+            return []
         read = [_read(trace, windows, step) for step in range(count)]
         known = [tokens for tokens in read if tokens]
         if len(known) > 0.5 * count:
             usual = Counter(known).most_common(1)[0][0]
             return [step for step, tokens in enumerate(read) if tokens > usual]
+    if marks.row[0] < 0:
+        return _unlike_the_later(trace, links, marks, op_step, busy_ns)
     if 0 in marks.odd:
         return [0]
-    names = [
-        Counter(trace.name[links.row[op_step == step]].tolist()) for step in (0, 1, count // 2)
-    ]
-    first, second = _in_common(names[0], names[2]), _in_common(names[1], names[2])
+    middle = _ops_of(trace, links, op_step, count // 2)
+    first, second = (_in_common(_ops_of(trace, links, op_step, step), middle) for step in (0, 1))
     busier = busy_ns[0] > _BUSIER * float(np.median(busy_ns))
-    unlike = first < _SAME_KERNELS
-    return [0] if unlike and (busier or second > first + _CLEARLY) else []
+    return [0] if first < _SAME_KERNELS and (busier or second > first + _CLEARLY) else []
+
+
+def _unlike_the_later(
+    trace: Trace, links: Links, marks: Marks, op_step: Ints, busy_ns: Ints
+) -> list[int]:
+    """The first step, unless it runs the same kernels in the same time as the later ones do.
+
+    Nothing marks it as decode, and a recording mostly begins with a prompt, whose pass does the
+    same ops with other kernels, or with longer ones. Later steps that are more like it than like
+    the others read a prompt as well.
+    """
+    count = len(marks)
+    ops = [_ops_of(trace, links, op_step, step) for step in range(count)]
+    common = np.array([_in_common(own, ops[count // 2]) for own in ops])
+    seen = Counter(name for own in ops for name in own)
+    alone = np.array([sum(seen[name] == 1 for name in own) for own in ops])
+    later = slice(1, max(count - 1, 2))  # the last one is open
+    if (
+        0 not in marks.odd
+        and common[0] >= float(np.quantile(common[later], _FEW, method="lower"))
+        and alone[0] <= alone[later].max()
+        and busy_ns[0] <= _LONGER * int(busy_ns[later].max())
+    ):
+        return []
+    return [0] + [step for step in range(1, count) if _in_common(ops[step], ops[0]) > common[step]]
+
+
+def _ops_of(trace: Trace, links: Links, op_step: Ints, step: int) -> Counter[int]:
+    return Counter(trace.name[links.row[op_step == step]].tolist())
 
 
 def _in_common(left: Counter[int], right: Counter[int]) -> float:

@@ -20,7 +20,7 @@ from gaptrace.measure.iterations import engine_steps
 from gaptrace.measure.labels import DECODE, PREFILL, Label, marks_step, read_label
 from gaptrace.measure.links import Links, codes_in, names_where, rank_codes, rows_named
 from gaptrace.measure.marks_check import Check, check_marks
-from gaptrace.measure.period import Repetition, periods_of, tokens_of
+from gaptrace.measure.period import Repetition, passes, periods_of, tokens_of
 from gaptrace.measure.sequence import Sequence, sequence
 from gaptrace.measure.turns import holding, in_turn, outermost
 from gaptrace.trace import Cat, Ints, Trace
@@ -67,8 +67,8 @@ class Marks:
     marks were inferred from kernels. row: event row of the mark, -1 where inferred. label: what
     the mark's text (or a text nested in it) says about phase and tokens. number: the number in the
     mark's text where marks count themselves, else empty. odd: steps that are unlike the others.
-    word: the marks' own word says that they decode. check: what the launch sequence says. sequence:
-    the launch sequence that was asked, None for marks made by hand.
+    word: the marks' own word says that they decode. drafts: the steps check drafts. check: what the
+    launch sequence says. sequence: the one that was asked, None for marks made by hand.
     """
 
     rule: str
@@ -80,6 +80,7 @@ class Marks:
     number: tuple[int, ...] = ()
     odd: tuple[int, ...] = ()
     word: bool = False
+    drafts: bool = False
     check: Check = field(default_factory=Check)
     sequence: Sequence | None = None
 
@@ -96,7 +97,13 @@ def find_marks(trace: Trace, links: Links, step: str | None = None) -> Marks:
     seq = sequence(trace, links)
     tokens = tokens_of(seq)
     marks = replace(_by_rule(trace, links, seq, tokens, step), sequence=seq)
-    if marks.rule in ("repeating kernels", "whole trace"):
+    return _drafting(_checked(trace, links, marks, tokens), seq)
+
+
+def _checked(trace: Trace, links: Links, marks: Marks, tokens: Repetition | None) -> Marks:
+    """The marks as the launch sequence has them."""
+    seq = marks.sequence
+    if seq is None or marks.rule in ("repeating kernels", "whole trace"):
         return marks
     repeats = tokens
     if repeats is None and marks.rule == "compiled regions":
@@ -109,6 +116,30 @@ def find_marks(trace: Trace, links: Links, step: str | None = None) -> Marks:
     if changed.start is None or repeats is None:
         return marks
     return _from_sequence(marks, changed.start, changed.odd, _last_instant(trace, links))
+
+
+def _drafting(marks: Marks, seq: Sequence) -> Marks:
+    """The marks with the fewest and the most tokens of each iteration that checks drafts.
+
+    One token at least, the model's own. At most one for each pass of a model, if the drafts are
+    made by passes too; else nothing says how many there were.
+    """
+    if not seq.accept.any() or any(label.known or label.phase for label in marks.label):
+        return marks
+
+    def held(at: Ints) -> Ints:
+        instants = np.append(seq.start[at], np.iinfo(np.int64).max)
+        place = np.searchsorted(instants, marks.start)
+        return np.diff(np.append(place, at.size))
+
+    counts, models = held(np.flatnonzero(seq.accept)), held(passes(seq))
+    if (counts > 1).any() or counts.mean() <= 0.5:
+        return marks
+    labels = [
+        replace(label, tokens_low=1, tokens_high=int(count) if count > 1 else None)
+        for label, count in zip(marks.label, models, strict=True)
+    ]
+    return replace(marks, label=tuple(labels), drafts=True)
 
 
 def _by_rule(
@@ -288,7 +319,7 @@ def _score(
     )
     one = False
     if tokens is not None:
-        begun = holding(np.sort(seq.start[tokens.first]), trace, group)
+        begun = holding(np.sort(seq.start[tokens.sign]), trace, group)
         one = float((begun == 1).mean()) >= 0.9
     replays = np.unique(links.launch[links.replayed])
     replaying = holding(np.sort(trace.start[replays], kind="stable"), trace, group) > 0

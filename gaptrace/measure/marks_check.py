@@ -56,14 +56,15 @@ def check_marks(
     if repeats is None or start.size == 0 or not countable.any():
         return Checked(Check())
     what = "token" if repeats.tokens else "repetition of the launch sequence"
-    begins, alike = seq.start[repeats.first], repeats.alike
+    begins, shown, alike = seq.start[repeats.first], seq.start[repeats.sign], repeats.alike
     # The sampler of the last step may follow its mark.
     after = end.max() + (int(np.median(np.diff(start))) if start.size > 1 else 0)
     # The repetition within which the first mark begins is counted for marks that only make a part.
     first = max(int(np.searchsorted(begins, start[0], side="right")) - 1, 0)
     around = np.arange(begins.size) >= first
     around &= begins <= after
-    within = around & (begins >= start[0])
+    # What follows the choice of a token may lie before the next mark and begin that mark's token.
+    within = around & (shown >= start[0])
     if not within.any():
         return Checked(Check())
 
@@ -73,7 +74,7 @@ def check_marks(
         odd = tuple(np.flatnonzero(~alike[chosen]).tolist())
         return Checked(Check(f"{text}: {so}"), begins[chosen], odd)
 
-    mark_of = np.searchsorted(start, begins[within], side="right") - 1
+    mark_of = np.searchsorted(start, shown[within], side="right") - 1
     held = np.bincount(mark_of, minlength=start.size)[countable]
     if _mostly(held == 1):
         return Checked(Check(f"each mark holds one {what}"))

@@ -210,7 +210,7 @@ def _cost_per_launch(steps: Steps, usable: np.ndarray) -> float | None:
 def _launch_to_start(trace: Trace, device: Device, steps: Steps, usable: np.ndarray) -> int | None:
     gaps = device.gaps
     late = gaps.cause_ns[:, [CAUSES.index(name) for name in (*HOST_CAUSES, "launch")]].sum(1) > 0
-    known = late & (gaps.launch >= 0)
+    known = (late | (gaps.unrecorded_ns > 0)) & (gaps.launch >= 0)
     if not known.any() or not usable.any():
         return None
     window = iv.union(steps.gpu_start[usable], steps.gpu_end[usable])

@@ -12,7 +12,8 @@ class Options:
     step: regular expression for the step marks. tokens_per_step: generated tokens per step.
     accepted: draft tokens that the target model accepts per sequence and iteration, on average.
     device: the trace's own device id, for step figures. weight_bytes, kv_bytes: bytes one step
-    must read. peak_bandwidth: bytes per second.
+    must read. peak_bandwidth: of the device's memory, bus_bandwidth: of the link between host and
+    device in one direction, bytes per second.
     """
 
     step: str | None = None
@@ -22,3 +23,4 @@ class Options:
     weight_bytes: int | None = None
     kv_bytes: int | None = None
     peak_bandwidth: float | None = None
+    bus_bandwidth: float | None = None

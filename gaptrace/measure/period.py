@@ -4,7 +4,9 @@ Decode repeats itself: the same ops in the same order, token after token, whatev
 choose. Layers repeat inside a token too. So a repetition is only taken for tokens when every one
 of its parts holds a whole token: the embedding look-up and the choice of the next token. Of
 repetitions that do, the finest is a token; of sequences without such signs the coarsest is taken,
-as the units that occur least often are those of a whole step.
+as the units that occur least often are those of a whole step. A token begins after the last one
+was picked and before its own embedding is looked up, so that none shares a part with the prompt.
+Where drafts are checked, an iteration ends with the count of those that are accepted.
 """
 
 from __future__ import annotations
@@ -33,25 +35,34 @@ ALIKE_SHARE = 0.9
 # Tokens may be a lesser part of a recording: loading, warming up, prefill.
 TOKENS_COVERED = 0.2
 MAX_CLASSES = 64
+# Tokens at the ends of a recording that may lack what all others do.
+ENDS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Repetition:
     """Where the parts of a repetition begin: indices into the sequence, ascending.
 
+    sign: the call of each part that shows what it is, such as its look-up of an embedding.
     alike: for each part whether it is like most others; the last one, whose end is not known,
-    counts as alike. tokens: every part holds a whole token.
+    counts as alike. tokens: every part holds a whole token. drafts: a part is an iteration that
+    checks drafts, and makes one token or more.
     """
 
     first: Ints
+    sign: Ints
     alike: Bools
     tokens: bool
+    drafts: bool = False
 
 
 def tokens_of(seq: Sequence) -> Repetition | None:
     """The tokens of a sequence, None where no repetition of whole tokens is plain."""
     if len(seq) == 0:
         return None
+    checked = _checked_drafts(seq)
+    if checked is not None:
+        return checked
     wanted = [
         signs
         for signs in (
@@ -82,7 +93,7 @@ def periods_of(seq: Sequence) -> Repetition | None:
         found = _period(codes)
         if found is not None:
             first = places[_first_of_period(seq, places, codes, *found)]
-            return Repetition(first, np.ones(first.size, np.bool_), tokens=False)
+            return Repetition(first, first, np.ones(first.size, np.bool_), tokens=False)
     return None
 
 
@@ -99,14 +110,16 @@ def _finest(
     seen = [np.concatenate(([0], np.cumsum(sign)))[places] for sign in signs]
     before = _pauses(seq, places)
     most = min(int(sign.sum()) for sign in signs)
-    best: tuple[int, float, Ints, Bools] | None = None
+    finest = 0
+    best: tuple[tuple[bool, int, float], Ints] | None = None
     by_count = np.argsort(code, kind="stable")
     ends = np.cumsum(counts)
     for index in np.argsort(-counts, kind="stable").tolist():
         count = int(counts[index])
         if count > most:
             continue
-        if count < 2 or (best is not None and count < best[0]):
+        # What only some tokens do at the ends of a recording may still begin one.
+        if count < max(2, finest - ENDS):
             break
         at = by_count[ends[index] - count : ends[index]]
         if (at[-1] - at[0]) < TOKENS_COVERED * places.size * (count - 1) / count:
@@ -118,14 +131,75 @@ def _finest(
         # The first part may be a prefill, which need not be like the others.
         if alike.sum() < max(1, PLAIN_SHARE * (alike.size - 1)):
             continue
-        pause = float(np.median(before[at[1:]]))
-        if best is None or pause > best[1]:
-            best = (count, pause, at, alike & whole)
+        finest = max(finest, count)
+        key = (_in_order(places[at], signs), count, float(np.median(before[at[1:]])))
+        if best is None or key > best[0]:
+            best = (key, at)
     if best is None:
         return None
-    _, _, at, alike = best
-    tail = all(int(sign.sum()) > int(n[at[-1]]) for sign, n in zip(signs, seen, strict=True))
-    return Repetition(places[at], np.append(alike, tail), tokens=True)
+    at = _whole_ends(best[1], seen, np.array([int(sign.sum()) for sign in signs]))
+    if at.size < 2:
+        return None
+    whole = np.logical_and.reduce([np.diff(total[at]) > 0 for total in seen])
+    alike = _alike(code, hashed, at) & whole
+    first = places[at]
+    return Repetition(first, _next(signs[0], first), np.append(alike, True), tokens=True)
+
+
+def _in_order(first: Ints, signs: tuple[Bools, ...]) -> bool:
+    """Whether parts that begin there mostly show the signs in order, the first one first."""
+    begin, end = (_next(sign, first) for sign in signs)
+    return bool((begin <= end).mean() >= PLAIN_SHARE)
+
+
+def _next(sign: Bools, at: Ints) -> Ints:
+    """The first call with the sign at or after each of these; the number of calls where none is."""
+    shown = np.append(np.flatnonzero(sign), sign.size)
+    return np.asarray(shown[np.searchsorted(shown, at)])
+
+
+def _whole_ends(at: Ints, seen: list[Ints], total: Ints) -> Ints:
+    """The places with what precedes the first, and without the last, if a whole token does or not.
+
+    The first token seen begins with its own sign: often it is a prefill that ends where the
+    repetition begins. Calls after the last token end it and are no token.
+    """
+    if any(int(count[at[-1]]) >= int(n) for count, n in zip(seen, total, strict=True)):
+        at = at[:-1]
+    if at.size == 0:
+        return at
+    begins = int(np.searchsorted(seen[0], 1, side="left")) - 1
+    if 0 <= begins < at[0] and all(count[at[0]] > count[begins] for count in seen):
+        at = np.append(begins, at)
+    return at
+
+
+def _checked_drafts(seq: Sequence) -> Repetition | None:
+    """Iterations that end with a count of accepted drafts, None where there are not several.
+
+    Each begins with the first embedding that is looked up after the count before it. They need
+    not be alike, as the number of drafts may differ.
+    """
+    counts = np.flatnonzero(seq.accept)
+    begins = passes(seq)
+    if begins.size < 2 or counts.size < 2:
+        return None
+    following = np.searchsorted(begins, counts)
+    first = np.unique(np.append(begins[0], begins[following[following < begins.size]]))
+    if int(np.median(np.diff(np.searchsorted(begins, first)))) == 1:
+        # Drafts that cost no pass may be missing now and then, and nothing is counted then.
+        first = begins
+    return Repetition(first, first, np.ones(first.size, np.bool_), tokens=True, drafts=True)
+
+
+def passes(seq: Sequence) -> Ints:
+    """Where passes of a model begin: the first look-up of an embedding after tokens were picked."""
+    events = np.flatnonzero(seq.head | seq.pick)
+    head = seq.head[events]
+    begins = head & np.concatenate(([True], ~head[:-1]))
+    picked = np.flatnonzero(~head)
+    # What follows the last choice is no pass.
+    return np.asarray(events[begins & (np.arange(events.size) < picked.max(initial=-1))])
 
 
 def _pauses(seq: Sequence, places: Ints) -> Ints:

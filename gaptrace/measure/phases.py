@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gaptrace.measure.busy import BUSY_KINDS
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.labels import DECODE
 from gaptrace.measure.quality import Quality
@@ -44,6 +45,7 @@ class PhaseFigures:
     copies: float | None
     memsets: float | None
     idle_by_cause_ns: dict[str, float | None]
+    busy_by_kind_ns: dict[str, float | None]
     time_ns: int
 
 
@@ -99,6 +101,10 @@ def _figures(
         idle_by_cause_ns={
             name: median(steps.cause_ns[:, i], clean, "causes", "idle")
             for i, name in enumerate(CAUSES)
+        },
+        busy_by_kind_ns={
+            name: median(steps.busy_kind_ns[:, i], clean, "busy")
+            for i, name in enumerate(BUSY_KINDS)
         },
         time_ns=int(steps.period_ns[members].sum()),
     )

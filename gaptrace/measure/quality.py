@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gaptrace import intervals as iv
-from gaptrace import units
 from gaptrace.knowledge import runtime_calls
+from gaptrace.measure.clocks import Clock
 from gaptrace.measure.devices import Device
-from gaptrace.measure.gaps import CAUSES, HOST_CAUSES
+from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.hosttime import HOST_CLASSES
 from gaptrace.measure.kind import INFERENCE, TRAINING
 from gaptrace.measure.labels import CAPTURE, DECODE
@@ -33,6 +34,7 @@ from gaptrace.measure.unread import (
     why_no_gpu_ops,
 )
 from gaptrace.measure.windows import BETWEEN_REQUESTS, NOT_RECORDED, PAUSE
+from gaptrace.quantity import COUNT, NS, SHARE, TRACED, Quantity, Words
 from gaptrace.reading.manifest import Manifest
 from gaptrace.trace import Cat, Trace
 
@@ -70,13 +72,23 @@ UNLINKED = frozenset({"ids_collide", "two_writers"})
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing to know about a trace: a stable id, a sentence, how often, what it withholds."""
+    """One thing to know about a trace: a stable id, a sentence, how often, what it withholds.
+
+    words: the sentence; its quantities become text in `gaptrace.analysis.measured`.
+    """
 
     id: str
-    text: str
+    words: Words
     level: str = NOTE
     count: int = 1
     withheld: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The sentence, once its quantities are text."""
+        if not isinstance(self.words, str):
+            raise TypeError(f"the reason {self.id} is not yet put into words")
+        return self.words
 
 
 @dataclass(frozen=True)
@@ -107,10 +119,10 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
         on_cpu = manifest.device.type == "cpu"
-        text, count = why_no_gpu_ops(trace)
+        words, count = why_no_gpu_ops(trace)
         if on_cpu:
-            text, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
-        reasons.append(Reason("no_gpu_ops", text, REFUSED, count, STEP_FIGURES))
+            words, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
+        reasons.append(Reason("no_gpu_ops", words, REFUSED, count, STEP_FIGURES))
     else:
         if not any(problem.id in UNLINKED for problem in trace.problems):
             reasons += _of_unread(trace)
@@ -157,8 +169,11 @@ def _of_unread(trace: Trace) -> Iterator[Reason]:
     whose = maker(trace, counts) if hidden else None
     yield Reason(
         "unread_categories",
-        f"events of these categories were not read: {listed(counts)}"
-        + (f" (the work of {whose})" if whose else ""),
+        (
+            "events of these categories were not read: ",
+            *listed(counts),
+            f" (the work of {whose})" if whose else "",
+        ),
         LIMITED if hidden else NOTE,
         sum(counts.values()),
         tuple(dict.fromkeys(hidden)),
@@ -178,8 +193,12 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
         if at_zero > ZERO_TIME_SHARE * len(trace):
             yield Reason(
                 "times_at_zero",
-                f"{units.count(at_zero)} of {units.count(len(trace))} events start at the same "
-                "first instant: their times were lost",
+                (
+                    Quantity(at_zero, COUNT),
+                    " of ",
+                    Quantity(len(trace), COUNT),
+                    " events start at the same first instant: their times were lost",
+                ),
                 REFUSED,
                 at_zero,
                 STEP_FIGURES,
@@ -192,8 +211,13 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
     if longest > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.span_ns):
         yield Reason(
             "implausible_duration",
-            f"one GPU op lasts {units.time(longest)}, "
-            f"{units.share(longest, device.span_ns)} of the recording",
+            (
+                "one GPU op lasts ",
+                Quantity(longest, NS, TRACED),
+                ", ",
+                Quantity(longest / device.span_ns, SHARE, TRACED),
+                " of the recording",
+            ),
             LIMITED,
             int((dur > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.span_ns)).sum()),
         )
@@ -218,19 +242,61 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
             "or times that run into the next op); busy time is their union",
             count=overlaps,
         )
-    if device.starts_before_launch:
-        grave = (
-            device.starts_before_launch > SKEW_SHARE * device.gpu_ops
-            or device.largest_skew_ns > SKEW_LIMIT_NS
-        )
+    yield from _of_clock(device)
+
+
+def _of_clock(device: Device) -> Iterator[Reason]:
+    """Causality, both ways: ops before their launch call, blocking calls before their op's end."""
+    clock = device.clock
+    if clock.early:
+        grave = clock.early > SKEW_SHARE * device.gpu_ops or clock.largest_early_ns > SKEW_LIMIT_NS
         yield Reason(
             "starts_before_launch",
-            f"GPU ops start before their launch call, by up to "
-            f"{units.time(device.largest_skew_ns)}: the clocks of host and device differ",
+            (
+                "GPU ops start before their launch call, by up to ",
+                Quantity(clock.largest_early_ns, NS, TRACED),
+                ": the clocks of host and device differ",
+                *_offset(clock),
+            ),
             LIMITED if grave else NOTE,
-            device.starts_before_launch,
+            clock.early,
             ("causes",) if grave else (),
         )
+    if clock.late:
+        grave = clock.late > SKEW_SHARE * clock.blocking or clock.largest_late_ns > SKEW_LIMIT_NS
+        yield Reason(
+            "clock_skew",
+            (
+                Quantity(clock.late, COUNT),
+                " of ",
+                Quantity(clock.blocking, COUNT),
+                " blocking calls ended before the GPU work that they wait for, by up to ",
+                Quantity(clock.largest_late_ns, NS, TRACED),
+                ": the clocks of host and device differ",
+                *_offset(clock),
+            ),
+            LIMITED if grave else NOTE,
+            clock.late,
+            ("causes",) if grave else (),
+        )
+
+
+def _offset(clock: Clock) -> tuple[str | Quantity, ...]:
+    """Which constant offset explains all of the skew, if one does."""
+    if not clock.constant:
+        return (", and no constant offset explains it",)
+    side = "late" if clock.skew_ns > 0 else "early"
+    bounds = sorted(abs(bound) for bound in clock.offset_ns if bound is not None)
+    low = Quantity(bounds[0], NS, TRACED)
+    if len(bounds) > 1 and bounds[1] != bounds[0]:
+        by: tuple[str | Quantity, ...] = (low, " to ", Quantity(bounds[1], NS, TRACED))
+    else:
+        by = ("at least ", low) if len(bounds) < 2 else (low,)
+    return (
+        f"; a GPU clock that is {side} by ",
+        *by,
+        " all the time explains all of it",
+    )
 
 
 def _stream_overlaps(trace: Trace, device: Device) -> int:
@@ -298,20 +364,38 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
             "launch calls that replay no graph own several GPU ops",
             count=int(shared.size),
         )
-    causes = device.idle_by_cause_ns
-    late = sum(causes[name] for name in HOST_CAUSES)
-    if late and trace.rows_of(Cat.CPU_OP).size == 0:
+    unrecorded = int(device.gaps.unrecorded_ns.sum())
+    if unrecorded:
         yield Reason(
             "no_cpu_ops",
-            "no CPU op was recorded, so op dispatch is counted as Python",
-            LIMITED,
+            (
+                "no CPU op of the launching thread was recorded (ProfilerActivity.CPU records "
+                "them), so what it did is not known: ",
+                Quantity(unrecorded, NS, TRACED),
+                " of idle time has no cause",
+            ),
+            LIMITED if trace.rows_of(Cat.CPU_OP).size == 0 else NOTE,
         )
-    if causes["profiler"]:
+    profiler = device.gaps.cause_ns[:, CAUSES.index("profiler")]
+    if steps is not None and steps.counted.any():
+        profiler = np.where(_in_counted(device, steps), profiler, 0)
+    if profiler.any():
         yield Reason(
             "profiler_in_gaps",
-            f"the profiler's own work covers {units.time(causes['profiler'])} of idle time",
-            count=int((device.gaps.cause_ns[:, CAUSES.index("profiler")] > 0).sum()),
+            (
+                "the profiler's own work covers ",
+                Quantity(int(profiler.sum()), NS, TRACED),
+                " of idle time",
+            ),
+            count=int((profiler > 0).sum()),
         )
+
+
+def _in_counted(device: Device, steps: Steps) -> npt.NDArray[np.bool_]:
+    """Which gaps of the device end in the window of a counted step."""
+    has = np.flatnonzero(steps.counted & steps.has_ops)
+    at = np.searchsorted(steps.gpu_start[has], device.gaps.end, side="left") - 1
+    return np.asarray((at >= 0) & (device.gaps.end <= steps.gpu_end[has[np.maximum(at, 0)]]))
 
 
 def _reused_ids(trace: Trace) -> int:
@@ -368,8 +452,11 @@ def _of_steps(steps: Steps) -> Iterator[Reason]:
     if profiler > PROFILER_SHARE * window:
         yield Reason(
             "profiler_in_steps",
-            f"the profiler's own work takes {units.share(profiler, window)} of the host's time in "
-            "these steps: what the host needs by itself is not known",
+            (
+                "the profiler's own work takes ",
+                Quantity(profiler / window if window else None, SHARE, TRACED),
+                " of the host's time in these steps: what the host needs by itself is not known",
+            ),
             LIMITED,
             withheld=("host_dispatch",),
         )
@@ -440,13 +527,15 @@ def _of_exclusions(steps: Steps, own: list[int]) -> Iterator[Reason]:
     population = steps.population
     if population.others:
         sizes = ", ".join(f"{size}: {n}" for size, n in sorted(population.others.items()))
-        share = units.share(population.time_share, 1)
         yield Reason(
             "batch_sizes",
             f"mixed batch: no batch size has enough steps, so all are taken together ({sizes})"
             if population.mixed
-            else f"figures are of batch {population.batch}, which holds {share} of the time; steps "
-            f"of other batch sizes are left out ({sizes})",
+            else (
+                f"figures are of batch {population.batch}, which holds ",
+                Quantity(population.time_share, SHARE, TRACED),
+                f" of the time; steps of other batch sizes are left out ({sizes})",
+            ),
             count=sum(population.others.values()),
         )
     compiling = int(sum(bool(steps.compiles[i]) for i in own))

@@ -90,6 +90,12 @@ def record(
             busy_share=limits.busy_share,
             host_dispatch_basis=TRACED if source == "as profiled" else UNPROFILED,
             host_dispatch_bound=AT_MOST if source.endswith("upper bound") else EXACT,
+            launch_tokens_per_s_range=limits.launch_range,
+            bus_tokens_per_s=limits.bus_tokens_per_s,
+            bus_bound=limits.bus.bound,
+            bus_bytes=limits.bus.nbytes,
+            bus_bandwidth_bytes_per_s=limits.bus.bandwidth,
+            bus_bandwidth_source=limits.bus.source,
         ),
         what_if=tuple(_what_if(item, analysis) for item in analysis.what_ifs),
         capture=capture,
@@ -133,6 +139,7 @@ def _per_token(head: Headline) -> r.PerToken:
             **unknown,
             host_time_ns=dict.fromkeys(head.host_time_ns),
             idle_by_cause_ns=dict.fromkeys(head.idle_by_cause_ns),
+            busy_by_kind_ns=dict.fromkeys(head.busy_by_kind_ns),
         )
     own = {name: head.per_token[name].median for name in STEP_METRICS}
     period = own["period_ns"]
@@ -140,6 +147,7 @@ def _per_token(head: Headline) -> r.PerToken:
         **own,
         host_time_ns=dict(head.host_time_ns),
         idle_by_cause_ns=dict(head.idle_by_cause_ns),
+        busy_by_kind_ns=dict(head.busy_by_kind_ns),
         busy_share=_share(own["busy_ns"], period),
         idle_share_by_cause={k: _share(v, period) for k, v in head.idle_by_cause_ns.items()},
         host_share={k: _share(v, period) for k, v in head.host_time_ns.items()},
@@ -270,6 +278,10 @@ def _device(device: Device) -> r.DeviceFigures:
         orphans=device.orphans,
         starts_before_launch=device.starts_before_launch,
         largest_skew_ns=device.largest_skew_ns,
+        blocking_calls=device.clock.blocking,
+        ends_before_work=device.clock.late,
+        clock_skew_ns=device.clock.skew_ns,
+        clock_offset_range_ns=device.clock.offset_ns if device.clock.constant else None,
         kernel_dur_sum_ns=device.kernel_dur_sum_ns,
         idle_by_cause_ns=dict(device.idle_by_cause_ns),
         idle_share=_share(device.idle_ns, device.span_ns),
@@ -302,6 +314,7 @@ def _steps(analysis: Analysis) -> r.Steps:
         checked=(steps.marks.check.text if steps else "") or None,
         outside=dict(Counter(reason for reason in (steps.closed if steps else ()) if reason)),
         devices=tuple(_shares(analysis)),
+        busy_by_kind_ns=dict(head.busy_kind_ns),
     )
 
 

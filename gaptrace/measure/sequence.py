@@ -32,8 +32,21 @@ PICK = re.compile(
 WEAK_PICK = re.compile(r"top_?[kp]|\bsort\b|aten::sort|radixsort|log_softmax", re.IGNORECASE)
 _NOT_PICK = re.compile(r"upsampl|resampl|grid_sampl|downsampl|backward", re.IGNORECASE)
 _TO_HOST = re.compile(r"DtoH|Device -> (?:Pageable|Pinned|Host)|DeviceToHost", re.IGNORECASE)
+# Drafts that a model agrees with are counted by comparing, accumulating and adding up, or by
+# finding the first of several random numbers that is too large.
+_COUNTING = (
+    ("x", re.compile(r"aten::(?:copy_|_?to_copy|bitwise_not|logical_not)$")),
+    ("c", re.compile(r"aten::(?:eq|ne|lt|le|gt|ge)_?$")),
+    ("a", re.compile(r"aten::_?cum(?:sum|prod)$")),
+    ("s", re.compile(r"aten::sum$")),
+    ("r", re.compile(r"aten::(?:uniform_|rand|rand_like)$")),
+    ("n", re.compile(r"aten::nonzero$")),
+)
+_COUNT_OF_ACCEPTED = re.compile(r"cx*a+x*c?x*s|rx*cx*n")
 # Ids and flags of a batch; logits are larger.
 SMALL_COPY = 1 << 16
+# A count of accepted drafts follows the choice of tokens within so many calls.
+NEAR = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +56,8 @@ class Sequence:
     row: event row (of the op itself where no launch call is known). start, end: ns. kernels: code
     of the sequence of names that the call launches. op: row of the innermost CPU op around the
     call, -1 where there is none. op_name: code of that op's name, or of the call's kernels where
-    there is none. head, pick, weak_pick, copy: where tokens begin and end.
+    there is none. head, pick, weak_pick, copy: where tokens begin and end. accept: where the drafts
+    that a model agrees with are counted.
     """
 
     row: Ints
@@ -56,6 +70,7 @@ class Sequence:
     pick: Bools
     weak_pick: Bools
     copy: Bools
+    accept: Bools
 
     def __len__(self) -> int:
         return int(self.row.size)
@@ -107,6 +122,7 @@ def sequence(trace: Trace, links: Links) -> Sequence:
     has_op = inner >= 0
     op_name = np.where(has_op, rank[trace.name[np.maximum(inner, 0)]], 0)
     op_name = np.where(has_op, op_name, len(trace.names) + kernels)
+    picks = ((launched(PICK) | within(PICK)) & ~copies)[in_time]
     return Sequence(
         row=calls[in_time],
         start=trace.start[calls][in_time],
@@ -115,10 +131,26 @@ def sequence(trace: Trace, links: Links) -> Sequence:
         op=inner[in_time],
         op_name=op_name[in_time],
         head=(launched(HEAD) | (launched(HEAD_KERNEL) & ~has_op) | within(HEAD))[in_time],
-        pick=((launched(PICK) | within(PICK)) & ~copies)[in_time],
+        pick=picks,
         weak_pick=((launched(WEAK_PICK) | within(WEAK_PICK)) & ~copies)[in_time],
         copy=copies[in_time],
+        accept=_accepting(trace, inner[in_time], picks),
     )
+
+
+def _accepting(trace: Trace, op: Ints, pick: Bools) -> Bools:
+    """The calls that end a count of accepted drafts: it follows the choice of tokens."""
+    result = np.zeros(op.size, np.bool_)
+    letters = {
+        int(code): next((c for c, p in _COUNTING if p.match(trace.names[int(code)])), ".")
+        for code in np.unique(trace.name[op[op >= 0]])
+    }
+    if not {"c"} <= set(letters.values()) or not pick.any():
+        return result
+    own = "".join(letters[int(trace.name[row])] if row >= 0 else "." for row in op.tolist())
+    for found in _COUNT_OF_ACCEPTED.finditer(own):
+        result[found.end() - 1] = bool(pick[max(0, found.start() - NEAR) : found.start()].any())
+    return result
 
 
 def _signatures(names: Ints, first: Ints, size: Ints) -> Ints:

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
+from gaptrace.measure.busy import busy_kinds
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gaps import CAUSES
-from gaptrace.measure.hosttime import HOST_CLASSES, HostClock
+from gaptrace.measure.hosttime import HOST_CLASSES, WAITED, HostClock
 from gaptrace.measure.kind import Kind, kind_of
 from gaptrace.measure.labels import DECODE, MIXED, PREFILL
 from gaptrace.measure.links import Links
@@ -49,13 +50,16 @@ class Steps:
 
     host_start, host_end, gpu_start, gpu_end: the two windows in ns; a step without GPU ops has an
     empty GPU window. lane: launching thread (code), -1 without launches. tokens: generated tokens.
-    period_ns, busy_ns, idle_ns, cause_ns (one column per `CAUSES`): of the GPU window. foreign_ns:
-    busy time in the window that belongs to ops of other steps or of none. kernels, copies,
-    memsets, launches, graph_launches, kernels_in_graphs, orphans: counts. host_ns: one column per
-    `HOST_CLASSES`, summing to the host window. compiles: some thread compiles in the host window.
-    overhead: an `overhead` event overlaps it. excluded: why a step is left out of medians; empty
-    for those that count. has_ops: the step launched a GPU op. op_step: for every GPU op of the
-    device, in file order, its step, -1 outside. kind: what the steps are. closed: why a step's
+    period_ns, busy_ns, idle_ns, cause_ns (one column per `CAUSES`): of the GPU window.
+    busy_kind_ns: busy time by kind, one column per `BUSY_KINDS`. bus_ns: exposed copies between
+    host and device, in the window. bus_bytes: that the step moves between them, in the direction
+    that moves more. foreign_ns: busy time in the window that belongs to ops of other steps or of
+    none. kernels, copies, memsets, launches, graph_launches, kernels_in_graphs, orphans: counts.
+    host_ns: one column per `HOST_CLASSES`, summing to the host window. silence_ns: what of it
+    counts as waiting for nothing but its silence. compiles: some thread compiles in the host
+    window. overhead: an `overhead` event overlaps it. excluded: why a step is left out of medians;
+    empty for those that count. has_ops: the step launched a GPU op. op_step: for every GPU op of
+    the device, in file order, its step, -1 outside. kind: what the steps are. closed: why a step's
     windows end with its own work, "" where the next step ends them. population: which of the steps
     of the headline's phase the figures are of. shares: the same steps on each of several devices.
     """
@@ -71,6 +75,9 @@ class Steps:
     gpu_end: Ints
     lane: Ints
     busy_ns: Ints
+    busy_kind_ns: npt.NDArray[np.int64]
+    bus_ns: Ints
+    bus_bytes: Ints
     cause_ns: npt.NDArray[np.int64]
     foreign_ns: Ints
     kernels: Ints
@@ -81,6 +88,7 @@ class Steps:
     kernels_in_graphs: Ints
     orphans: Ints
     host_ns: npt.NDArray[np.int64]
+    silence_ns: Ints
     compiles: Bools
     overhead: Bools
     excluded: tuple[str, ...]
@@ -133,10 +141,9 @@ class Steps:
 
     @property
     def host_dispatch_ns(self) -> Ints:
-        """The host window less sync and backpressure: the step on an infinitely fast GPU."""
-        sync = self.host_ns[:, HOST_CLASSES.index("sync")]
-        backpressure = self.host_ns[:, HOST_CLASSES.index("backpressure")]
-        return self.host_window_ns - sync - backpressure
+        """The host window less what it waits in: the step on an infinitely fast GPU."""
+        waited = self.host_ns[:, [HOST_CLASSES.index(name) for name in WAITED]]
+        return np.asarray(self.host_window_ns - waited.sum(axis=1))
 
     @property
     def mixed(self) -> Bools:
@@ -201,6 +208,7 @@ def measure_steps(
     call_graph = links.replayed[known][first]
     lane = _launching_lane(trace.lane[calls], trace.start[calls], call_step, count)
     busy = iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start)
+    kinds = busy_kinds(trace, links)
     foreign = _foreign(links.start, links.end, op_step, gpu_start, gpu_end)
     tokens = tokens_of_steps(marks, kind, tokens_per_step, manifest_tokens, accepted)
     host_ns = clock.split(lane, host_start, host_end)
@@ -223,6 +231,9 @@ def measure_steps(
         gpu_end=gpu_end,
         lane=lane,
         busy_ns=busy,
+        busy_kind_ns=kinds.within(gpu_start, gpu_end),
+        bus_ns=kinds.bus_ns(gpu_start, gpu_end),
+        bus_bytes=kinds.bus_bytes(op_step, count),
         cause_ns=_causes(device, gpu_start, gpu_end),
         foreign_ns=foreign,
         kernels=_count(op_step[kernel], count),
@@ -233,6 +244,7 @@ def measure_steps(
         kernels_in_graphs=_count(op_step[kernel & links.replayed], count),
         orphans=_count(op_step[orphan], count),
         host_ns=host_ns,
+        silence_ns=clock.silent(lane, host_start, host_end),
         compiles=compiles,
         overhead=overhead,
         excluded=population.excluded,

@@ -1,7 +1,9 @@
 """What a host thread was doing at each instant, as disjoint intervals per activity.
 
 One instant has one activity. From the outermost claim to the innermost, later ones win:
-`python` (nothing recorded: Python frames or untraced code), `dispatch` (inside a CPU op),
+`python` (nothing recorded: Python frames or untraced code; `unattributed` on a thread of which no
+CPU op was recorded), `host_wait` (the thread waits, see measure/waiting.py), `dispatch` (inside a
+CPU op),
 `compile` (inside Dynamo, Inductor or Triton compile work, the ops that it runs included), a
 runtime or driver call (the innermost of nested ones; `sync`, `alloc`, `compile` or `runtime` by
 its family; lazy loading, which is recorded without a thread, counts as a `compile` call of every
@@ -20,6 +22,7 @@ from gaptrace import intervals as iv
 from gaptrace.intervals import Intervals
 from gaptrace.knowledge import runtime_calls
 from gaptrace.measure.links import Links, names_where, rank_codes, rows_named
+from gaptrace.measure.waiting import waits
 from gaptrace.trace import Cat, Ints, Trace
 
 STEP_MARK = re.compile(r"(?:gaptrace\.step|ProfilerStep)[#*]")
@@ -78,8 +81,10 @@ class Activity:
 
     `calls` are the innermost runtime calls as segments that name the owning row (the profiler's
     own time already taken out); the sets below cover the same time and the rest of what was
-    recorded. Whatever no set covers is `python`. `ops` are the innermost CPU ops as segments that
-    name the owning row, whatever else goes on inside them.
+    recorded. Whatever no set covers is `rest`: `python`, or `unattributed` where no CPU op of the
+    thread was recorded. `ops` are the innermost CPU ops as segments that name the owning row,
+    whatever else goes on inside them. silence: the part of `host_wait` that nothing but silence
+    speaks for.
     """
 
     lane: int
@@ -91,6 +96,9 @@ class Activity:
     compile: Intervals
     runtime: Intervals
     dispatch: Intervals
+    host_wait: Intervals
+    silence: Intervals
+    rest: str
 
     def sets(self) -> dict[str, Intervals]:
         """The recorded activities by name."""
@@ -100,16 +108,21 @@ class Activity:
             "compile": self.compile,
             "runtime": self.runtime,
             "dispatch": self.dispatch,
+            "host_wait": self.host_wait,
             "profiler": self.profiler,
         }
 
 
 def activities(
-    trace: Trace, kinds: CallKinds, lanes: Iterable[int] | None = None
+    trace: Trace, links: Links, kinds: CallKinds, lanes: Iterable[int] | None = None
 ) -> dict[int, Activity]:
     """The activity of each of the given lanes; by default of every lane with a runtime call."""
-    if lanes is None:
-        lanes = np.unique(trace.lane[kinds.row]).tolist()
+    calling = np.unique(trace.lane[kinds.row]).tolist()
+    lanes = calling if lanes is None else lanes
+    syncs = kinds.row[kinds.kind == SYNC]
+    waiting = waits(
+        trace, links, {lane: _union(trace, syncs[trace.lane[syncs] == lane]) for lane in calling}
+    )
     ranks = rank_codes(trace)
     overheads = trace.rows_of(Cat.OVERHEAD)
     lazy = names_where(trace, trace.name[overheads], runtime_calls.is_compile)
@@ -141,8 +154,15 @@ def activities(
         claimed = _merge(claimed, work)
         own_ops = ops[trace.lane[ops] == lane]
         start, end = trace.start[own_ops], trace.start[own_ops] + trace.dur[own_ops]
-        dispatch = iv.subtract(iv.union(start, end), claimed)
+        inside = iv.union(start, end)
+        dispatch = iv.subtract(inside, claimed)
         inner = iv.innermost(start, end)
+        claimed = _merge(claimed, inside)
+        busy = compiling[trace.lane[compiling] == lane]
+        active = np.concatenate((rows, own_ops, overheads[own & ~lazy], busy))
+        silent, framed = waiting.of(lane, active)
+        framed = iv.subtract(framed, claimed)
+        silence = iv.subtract(iv.subtract(silent, claimed), framed)
         result[int(lane)] = Activity(
             lane=int(lane),
             calls=iv.Segments(calls.start, calls.end, rows[calls.owner]),
@@ -153,6 +173,9 @@ def activities(
             compile=_merge(by_kind[COMPILE], work),
             runtime=by_kind[RUNTIME],
             dispatch=dispatch,
+            host_wait=_merge(framed, silence),
+            silence=silence,
+            rest="python" if own_ops.size else "unattributed",
         )
     return result
 

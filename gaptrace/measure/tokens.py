@@ -12,12 +12,13 @@ from gaptrace.measure.labels import DECODE
 from gaptrace.measure.marks import Marks
 from gaptrace.trace import Ints
 
-GIVEN, MANIFEST, LABEL, ASSUMED, BOUNDS = (
+GIVEN, MANIFEST, LABEL, ASSUMED, BOUNDS, DRAFTS = (
     "--tokens-per-step",
     "run manifest",
     "label",
     "assumed 1",
     "bounds from labels",
+    "bounds from drafts",
 )
 ACCEPTED = "--accepted"
 LARGEST = 1 << 40
@@ -27,9 +28,9 @@ LARGEST = 1 << 40
 class Tokens:
     """What is known about the tokens of each step.
 
-    tokens: 1 where they are not known. low, high: the fewest and the most, where labels tell them
-    as bounds only; 0 for no bound. batch: sequences in the step, -1 where unknown. source: where
-    `tokens` is from; with `bounds from labels` it is not known.
+    tokens: 1 where they are not known. low, high: the fewest and the most, where labels or the
+    passes that make drafts tell them as bounds only; 0 for no bound. batch: sequences in the step,
+    -1 where unknown. source: where `tokens` is from; with `bounds from ...` it is not known.
     """
 
     tokens: npt.NDArray[np.float64] | Ints
@@ -41,7 +42,7 @@ class Tokens:
     @property
     def known(self) -> bool:
         """Whether the tokens of a step are one number."""
-        return self.source != BOUNDS
+        return self.source not in (BOUNDS, DRAFTS)
 
 
 def tokens_of_steps(
@@ -71,7 +72,7 @@ def tokens_of_steps(
         tokens = np.array([max(int(n), 1) * (1 + accepted) for n in batch], np.float64)
         return Tokens(tokens, low, high, batch, ACCEPTED)
     if bounded:
-        return Tokens(ones, low, high, batch, BOUNDS)
+        return Tokens(ones, low, high, batch, DRAFTS if marks.drafts else BOUNDS)
     if any(low[i] for i in decode):
         return Tokens(np.maximum(low, 1), low, high, batch, LABEL)
     return Tokens(ones, low, high, batch, ASSUMED)

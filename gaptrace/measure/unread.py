@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from gaptrace import units
 from gaptrace.knowledge import runtime_calls
 from gaptrace.measure.links import names_where
+from gaptrace.quantity import COUNT, Quantity, Words
 from gaptrace.trace import Cat, Trace
 
 # Categories that say nothing about the GPU or the host's work.
@@ -63,11 +63,13 @@ def unread_work(counts: dict[str, int]) -> bool:
     return any(DEVICE_WORK.fullmatch(name) and not _CALLS.fullmatch(name) for name in counts)
 
 
-def listed(counts: dict[str, int], most: int = 4) -> str:
-    """The categories and their counts in words."""
-    parts = [f"{name} ({units.count(number)})" for name, number in list(counts.items())[:most]]
+def listed(counts: dict[str, int], most: int = 4) -> tuple[str | Quantity, ...]:
+    """The categories and their counts."""
+    parts: list[str | Quantity] = []
+    for name, number in list(counts.items())[:most]:
+        parts += [f"{', ' if parts else ''}{name} (", Quantity(number, COUNT), ")"]
     rest = len(counts) - most
-    return ", ".join(parts) + (f" and {rest} more" if rest > 0 else "")
+    return (*parts, f" and {rest} more") if rest > 0 else tuple(parts)
 
 
 def maker(trace: Trace, counts: dict[str, int]) -> str | None:
@@ -85,38 +87,51 @@ def maker(trace: Trace, counts: dict[str, int]) -> str | None:
     return None
 
 
-def why_no_gpu_ops(trace: Trace) -> tuple[str, int]:
+def why_no_gpu_ops(trace: Trace) -> tuple[Words, int]:
     """Why a trace holds no GPU op, with what to do about it, and how many events say so."""
     counts = unread(trace)
     total = sum(counts.values())
     if any(_AUTOGRAD in name for name in counts):
         return (
-            "the GPU work was written by the exporter of a torch without Kineto "
-            f"(processes `CPU functions` and `CUDA functions`): {listed(counts)} were not read; "
-            "record with torch.profiler in a build with Kineto",
+            (
+                "the GPU work was written by the exporter of a torch without Kineto "
+                "(processes `CPU functions` and `CUDA functions`): ",
+                *listed(counts),
+                " were not read; record with torch.profiler in a build with Kineto",
+            ),
             total,
         )
     found = maker(trace, counts)
     if found is not None:
-        what = f": {listed(counts)} were not read" if counts else ""
+        what = (": ", *listed(counts), " were not read") if counts else ()
         return (
-            f"the work of {found} was recorded{what}; gaptrace reads the GPU work that Kineto "
-            "writes (kernel, gpu_memcpy, gpu_memset)",
+            (
+                f"the work of {found} was recorded",
+                *what,
+                "; gaptrace reads the GPU work that Kineto writes (kernel, gpu_memcpy, gpu_memset)",
+            ),
             total,
         )
     calls = trace.rows_of(Cat.RUNTIME)
     launches = int(names_where(trace, trace.name[calls], runtime_calls.is_launch_family).sum())
     if launches:
         return (
-            f"{units.count(launches)} launch calls were recorded but no GPU op: CUDA activity was "
-            "on, and the GPU records were lost or dropped (buffers not flushed, a second profiler "
-            "on the GPU, or no permission for its counters); end the recording after a device "
-            "synchronize, with nothing else attached",
+            (
+                Quantity(launches, COUNT),
+                " launch calls were recorded but no GPU op: CUDA activity was on, and the GPU "
+                "records were lost or dropped (buffers not flushed, a second profiler on the GPU, "
+                "or no permission for its counters); end the recording after a device "
+                "synchronize, with nothing else attached",
+            ),
             launches,
         )
     if counts:
         return (
-            f"no kernel, copy or memset was recorded; of the rest {listed(counts)} were not read",
+            (
+                "no kernel, copy or memset was recorded; of the rest ",
+                *listed(counts),
+                " were not read",
+            ),
             total,
         )
     return "no kernel, copy or memset was recorded: profile with ProfilerActivity.CUDA", 1

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -126,15 +126,6 @@ class View:
         head = self.analysis.headline
         return {"kind": head.kind, "unit": "token" if head.has_tokens else "step"}
 
-    def recorded(self, *path: str) -> list[Mapping[str, Any]]:
-        """The entries of a list in the run's manifest, empty where the recorder has none."""
-        entries = self.analysis.manifest.get(*path)
-        return [
-            item
-            for item in (entries if isinstance(entries, list) else [])
-            if isinstance(item, Mapping)
-        ]
-
     @cached_property
     def tokens(self) -> float:
         """Tokens of all usable steps."""
@@ -213,13 +204,16 @@ class View:
 
     @cached_property
     def late_ns(self) -> Ints:
-        """For each gap of the device the part in which the host was late, in ns."""
-        return self.causes(*LATE_CAUSES)
+        """For each gap of the device the part in which the host was late, in ns.
+
+        Also where nothing tells what it did, as no CPU op of its thread was recorded.
+        """
+        return np.asarray(self.causes(*LATE_CAUSES) + self.device.gaps.unrecorded_ns)
 
     @cached_property
     def launching_ns(self) -> Ints:
         """For each gap of the device the part that launching took: late, but for no wait, in ns."""
-        return self.causes(*LAUNCHING_CAUSES)
+        return np.asarray(self.causes(*LAUNCHING_CAUSES) + self.device.gaps.unrecorded_ns)
 
     def causes(self, *names: str) -> Ints:
         """For each gap of the device its nanoseconds of the given causes together."""

@@ -26,7 +26,7 @@ from gaptrace.measure.waits import (
     wait_kinds,
 )
 from gaptrace.predict.places import places
-from gaptrace.results.manifest import Input
+from gaptrace.results.manifest import Difference, Input
 from gaptrace.results.prediction import Blocker, BlockerPlace
 from gaptrace.trace import Ints
 
@@ -281,6 +281,7 @@ def recorded_blockers(view: View) -> list[Blocker]:
             )
     sequence = seen.launch_sequence
     if sequence is not None and sequence.equal is False:
+        first = sequence.first_difference or Difference()
         found.append(
             Blocker(
                 id="launch_sequence",
@@ -289,7 +290,9 @@ def recorded_blockers(view: View) -> list[Blocker]:
                 seam=False,
                 per_token=0.0,
                 ns_per_token=0.0,
-                text=f"seen by the collector: {sequence.first_difference}",
+                text=f"seen by the collector: launch {first.index} of step {first.step} is "
+                f"{first.this_step or 'not there'}, in the first step "
+                f"{first.first_step or 'nothing'}",
                 change="keep shapes and branches fixed from step to step",
             )
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gaptrace.measure import fusion_model as fm
@@ -100,19 +100,14 @@ def busy_of(
     loose = float(counts.get("unrecorded_ns") or 0)
     if not loose:
         return busy
-    total = busy.busy
-    classes = dict(busy.by_class)
-    classes["other"] = classes.get("other", 0.0) + loose
-    return CompiledBusy(
-        Estimate(total.ns + loose, total.low_ns + 0.95 * loose, total.high_ns + 1.1 * loose),
-        busy.generated_ns,
-        busy.extern_ns,
-        busy.left_ns + loose,
-        classes,
-        busy.kernels + int(counts.get("unrecorded_kernels") or 0),
-        busy.nodes + int(counts.get("unrecorded_kernels") or 0),
-        busy.memsets,
-        busy.unmeasured,
+    total, kernels = busy.busy, int(counts.get("unrecorded_kernels") or 0)
+    return replace(
+        busy,
+        busy=Estimate(total.ns + loose, total.low_ns + 0.95 * loose, total.high_ns + 1.1 * loose),
+        left_ns=busy.left_ns + loose,
+        by_class={**busy.by_class, "other": busy.by_class.get("other", 0.0) + loose},
+        kernels=busy.kernels + kernels,
+        nodes=busy.nodes + kernels,
     )
 
 
@@ -142,10 +137,8 @@ def sequence(parts: Mapping[str, Any]) -> tuple[list[str], list[int]]:
     """Kinds of all nodes in launch order, and the recorded durations of memsets among them."""
     kinds: list[str] = []
     memsets: list[int] = []
-    entries: list[Mapping[str, Any] | None] = []
-    for where, at in parts["order"]:
-        entries.append(None if where == "generated" else parts["extern"][at])
-    for entry in (*entries, *parts["eager"]):
+    order = (None if where == "generated" else parts["extern"][at] for where, at in parts["order"])
+    for entry in (*order, *parts["eager"]):
         if entry is None:
             kinds.append("pointwise")
             continue
@@ -188,9 +181,7 @@ def _doubts(answer: Mapping[str, Any]) -> tuple[Doubt, ...]:
     )
 
 
-def _losses(
-    parts: Mapping[str, Any],
-) -> tuple[Loss, ...]:
+def _losses(parts: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Generated kernels slower than what they replace, alike ones together; longest first."""
     groups: dict[str, list[float]] = {}
     for entry in parts["generated"]:

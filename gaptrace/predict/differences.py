@@ -1,12 +1,14 @@
 """What differs from step to step: the sequence of GPU ops, and the shapes that ops are called with.
 
-A graph replays the same kernels with the same shapes. Steps are compared with the first counted
-one; where only one is complete, the open step stands in, and only where it agrees.
+A graph replays the same kernels with the same shapes. Steps are compared with what most of them do;
+one odd step among many, such as one into which other work fell, is none to capture. Where only one
+is complete, the open step stands in, and only where it agrees.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,30 +19,25 @@ from gaptrace.results.prediction import Blocker, BlockerPlace
 from gaptrace.trace import Ints
 
 EXAMPLES = 4
+# This share of the steps may differ, or one step of so many: it is the step that is odd.
+ODD_SHARE, ONE_OF = 0.1, 4
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """steps: how many were compared, 0 where there were none to compare. blockers: what differs."""
+def differences(view: View) -> tuple[bool, list[Blocker]]:
+    """Launch sequences and shapes of the counted steps held against each other.
 
-    steps: int
-    blockers: tuple[Blocker, ...]
-
-
-def differences(view: View) -> Compared:
-    """Launch sequences and shapes of the counted steps held against each other."""
+    Whether there were steps to compare, and what differs between them.
+    """
     steps = view.steps
     counted = np.flatnonzero(steps.counted & steps.has_ops)
     alone = counted.size == 1
     if alone and steps.open_index not in (-1, *counted.tolist()):
         counted = np.append(counted, steps.open_index)
     if counted.size < 2:
-        return Compared(0, ())
+        return False, []
     found = [*_sequences(view, counted), *_shapes(view, counted)]
-    if alone and found:
-        # The open step may have been cut: a difference from it proves nothing.
-        return Compared(0, ())
-    return Compared(int(counted.size), tuple(found))
+    # The open step may have been cut: a difference from it proves nothing.
+    return (False, []) if alone and found else (True, found)
 
 
 def _sequences(view: View, steps: Ints) -> list[Blocker]:
@@ -49,10 +46,11 @@ def _sequences(view: View, steps: Ints) -> list[Blocker]:
     owner = view.steps.op_step[order]
     names = trace.name[links.row[order]]
     rows = links.row[order]
-    first = names[owner == steps[0]]
+    usual = _usual([names[owner == step].tobytes() for step in steps.tolist()])
+    first = names[owner == steps[usual]]
     differing = []
     place: list[BlockerPlace] = []
-    for step in steps[1:]:
+    for step in steps.tolist():
         own = names[owner == step]
         if np.array_equal(own, first):
             continue
@@ -71,15 +69,15 @@ def _sequences(view: View, steps: Ints) -> list[Blocker]:
                     dur_ns=int(trace.dur[row]),
                     op=_op_of(view, row),
                     call=trace.name_of(row),
-                    what=f"GPU op {at + 1}: {before} in step {int(steps[0])}, {after} here",
+                    what=f"GPU op {at + 1}: {before} in step {int(steps[usual])}, {after} here",
                     row=row,
                 )
             )
-    if not differing:
+    if _odd(len(differing), steps.size):
         return []
     text = (
-        f"{len(differing)} of {steps.size - 1} steps launch another sequence of GPU ops than step "
-        f"{int(steps[0])}"
+        f"{len(differing)} of {steps.size} steps launch another sequence of GPU ops than step "
+        f"{int(steps[usual])}"
     )
     return [
         Blocker(
@@ -95,6 +93,17 @@ def _sequences(view: View, steps: Ints) -> list[Blocker]:
             places=tuple(place),
         )
     ]
+
+
+def _odd(differing: int, of: int) -> bool:
+    """Whether so few steps differ that they are the exception; also where none does."""
+    return differing <= ODD_SHARE * of or (differing == 1 and of >= ONE_OF)
+
+
+def _usual(contents: Sequence[bytes]) -> int:
+    """The first of those that most others equal."""
+    common = Counter(contents).most_common(1)[0][0]
+    return contents.index(common)
 
 
 def _op_of(view: View, row: int) -> str:
@@ -114,17 +123,22 @@ def _shapes(view: View, steps: Ints) -> list[Blocker]:
     inside &= view.steps.lane[np.maximum(when, 0)] == trace.lane[shaped]
     inside &= names_where(trace, trace.name[shaped], lambda name: "::" in name)
     shaped, shape, when = shaped[inside], shape[inside], when[inside]
-    reference = when == steps[0]
+    usual = _usual(
+        [np.stack((trace.name[shaped[when == s]], shape[when == s])).tobytes() for s in steps]
+    )
+    reference = when == steps[usual]
     names, codes = trace.name[shaped[reference]], shape[reference]
+    odd = 0
     changed: dict[str, tuple[int, int, int]] = {}
-    for step in steps[1:]:
+    for step in steps:
         here = when == step
         if not np.array_equal(trace.name[shaped[here]], names):
             continue
+        odd += int((shape[here] != codes).any())
         for at in np.flatnonzero(shape[here] != codes):
             name = trace.names[int(names[at])]
             changed.setdefault(name, (int(shaped[here][at]), int(codes[at]), int(shape[here][at])))
-    if not changed:
+    if _odd(odd, steps.size):
         return []
     rows = np.array([row for row, _, _ in changed.values()], np.int64)
     words = [

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from gaptrace.measure.attribution import MODULE_PREFIX, frame_lane
 from gaptrace.measure.view import Values, View
 from gaptrace.results.prediction import BlockerPlace
-from gaptrace.trace import Cat, Ints
-
-if TYPE_CHECKING:
-    from gaptrace.trace import Trace
+from gaptrace.trace import Cat, Ints, Trace
 
 SHOWN = 5
 FRAMES_SHOWN = 6
 
 
-def places(
-    view: View, rows: Ints, step: Ints, weight: Values, what: str = ""
-) -> tuple[BlockerPlace, ...]:
+def places(view: View, rows: Ints, step: Ints, weight: Values) -> tuple[BlockerPlace, ...]:
     """The host events with the largest weight (ns or counts), each with where it is."""
     trace = view.trace
     order = np.lexsort((trace.start[rows], -weight))[:SHOWN]
@@ -29,7 +22,7 @@ def places(
     frames = trace.rows_of(Cat.PYTHON)
     found = []
     for row, at, op in zip(chosen, of, around, strict=True):
-        names = frames_around(trace, frames, int(row))
+        names = _frames_around(trace, frames, int(row))
         modules = [name for name in names if name.startswith(MODULE_PREFIX)]
         found.append(
             BlockerPlace(
@@ -38,7 +31,6 @@ def places(
                 dur_ns=int(trace.dur[row]),
                 op=trace.name_of(int(op)) if op >= 0 and op != row else "",
                 call=trace.name_of(int(row)),
-                what=what,
                 module=modules[0].removeprefix(MODULE_PREFIX) if modules else "",
                 stack=tuple(n for n in names if n not in modules)[:FRAMES_SHOWN],
                 row=int(row),
@@ -47,7 +39,7 @@ def places(
     return tuple(found)
 
 
-def frames_around(trace: Trace, frames: Ints, row: int) -> list[str]:
+def _frames_around(trace: Trace, frames: Ints, row: int) -> list[str]:
     """Names of the Python frames that are open when an event starts, innermost first."""
     if frames.size == 0:
         return []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, Protocol
 
-from msgspec import convert, to_builtins
+from msgspec import convert
+from msgspec.structs import replace
 
 from gaptrace.errors import GaptraceError
 from gaptrace.measure import fusion_model as fm
@@ -29,8 +29,8 @@ from gaptrace.predict.stacked import stacked_caches
 from gaptrace.predict.stacked_shapes import as_caches
 from gaptrace.predict.steps import CapturedStep, CompiledStep
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.codec import to_data
 from gaptrace.results.prediction import (
-    Capture,
     Compile,
     FusionSavings,
     PredictionResult,
@@ -141,8 +141,7 @@ def predict_run(
     if answer is None:
         saved = (saved_answer(a.manifest) for a in run.repeats("eager"))
         answer = next((found for found in saved if found is not None), None)
-    if mode_of(base) not in measured:
-        measured[mode_of(base)] = base
+    measured.setdefault(mode_of(base), base)
     return _predict(base, options or PredictOptions(), answer, _Peers(measured, failed, captured))
 
 
@@ -158,7 +157,7 @@ def _predict(
     captured = None if withheld else captured_step(analysis, nodes, model)
     compiled, savings, stacked = _compiled(analysis, nodes, options, answer, compiled_model, mode)
     doubts = compiled.doubts if compiled is not None else ()
-    found = readiness(analysis, nodes, model, peers.captured, doubts)
+    capture = readiness(analysis, nodes, model, peers.captured, doubts)
     pair = _pair(peers, answer)
     second = _captured_compiled(peers, compiled_model)
     cells = _square(analysis, peers, captured, compiled, second, mode)
@@ -167,13 +166,8 @@ def _predict(
     now, least = steps.get(mode), steps.get(best or "")
     result = PredictionResult(
         subject=_subject(analysis, mode),
-        capture=Capture(
-            ready=found.ready,
-            verdict=found.verdict,
-            blockers=found.blockers,
-            unknown=found.unknown,
-            tried=found.tried or None,
-            pieces=found.pieces,
+        capture=replace(
+            capture,
             measured_pieces=measured_pieces(
                 peers.measured.get("piecewise"), peers.measured.get("compiled-graph")
             ),
@@ -189,20 +183,8 @@ def _predict(
         score=score(peers.measured, captured if mode == "eager" else None, second, compiled, pair),
         notes=tuple(notes),
     )
-    return convert(_cut(to_builtins(result)), PredictionResult)
-
-
-def _cut(value: Any) -> Any:
-    """Fractions cut to six digits: no prediction knows more."""
-    if isinstance(value, dict):
-        return {key: _cut(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_cut(item) for item in value]
-    if isinstance(value, float):
-        if not isfinite(value):
-            return None
-        return int(value) if value.is_integer() else float(f"{value:.6g}")
-    return value
+    # No prediction knows more than six digits.
+    return convert(to_data(result, digits=6), PredictionResult)
 
 
 def _model(analysis: Analysis, peers: _Peers, target: str) -> GraphModel:
@@ -294,14 +276,12 @@ def _pair(peers: _Peers, answer: Answer | None) -> Realised | None:
     predicted = []
     if answer is not None:
         predicted = [(str(k["name"]), fm.generated_ns(k)) for k in answer["kernels"]["generated"]]
-    for before, after in (("eager", "compiled"), ("graph", "compiled-graph")):
-        if before in peers.measured and after in peers.measured:
-            left, right = peers.measured[before], peers.measured[after]
-            if left.device is None or right.device is None:
-                continue
-            found = realised(left, right, predicted)
-            if found is not None:
-                return found
+    for modes in (("eager", "compiled"), ("graph", "compiled-graph")):
+        left, right = (peers.measured.get(mode) for mode in modes)
+        if left is None or right is None or left.device is None or right.device is None:
+            continue
+        if (found := realised(left, right, predicted)) is not None:
+            return found
     return None
 
 
@@ -331,6 +311,7 @@ def _square(
 
 def _subject(analysis: Analysis, mode: str) -> Subject:
     head = analysis.headline
+    names = ("busy_ns", "kernels", "launches")
     return Subject(
         path=analysis.source.path,
         gpu=analysis.source.gpu,
@@ -338,7 +319,5 @@ def _subject(analysis: Analysis, mode: str) -> Subject:
         tokens_per_step=head.tokens_per_step or 1,
         step_ns=step_ns(analysis),
         step_source=head.rate.source,
-        busy_ns=head.steps["busy_ns"].median if head.steps else None,
-        kernels=head.steps["kernels"].median if head.steps else None,
-        launches=head.steps["launches"].median if head.steps else None,
+        **{name: head.steps[name].median if head.steps else None for name in names},
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from gaptrace.results.prediction import (
     NOT_KNOWN,
     Blocker,
     BlockerPlace,
+    Capture,
     Doubt,
     PredictedPieces,
 )
@@ -43,44 +43,25 @@ ADDRESSES = "whether inputs move between steps: a trace does not tell, `gaptrace
 ONE_STEP = "whether launches and shapes differ between steps: only one step is complete"
 
 
-@dataclass(frozen=True)
-class Readiness:
-    """Whether the step can be captured: verdict, what stands in the way, plans in pieces.
-
-    unknown: what this recording cannot tell. tried: what happened when the run captured it.
-    """
-
-    verdict: str
-    blockers: tuple[Blocker, ...] = ()
-    pieces: tuple[PredictedPieces, ...] = ()
-    unknown: tuple[str, ...] = ()
-    tried: str = ""
-
-    @property
-    def ready(self) -> bool | None:
-        """Whether it can be captured as it is; None where that is not known."""
-        return None if self.verdict == NOT_KNOWN else self.verdict in (AS_IT_IS, ALREADY)
-
-
 def readiness(
     analysis: Analysis,
     nodes: Nodes | None,
     model: GraphModel,
     captured: Sequence[Manifest] = (),
     doubts: Sequence[Doubt] = (),
-) -> Readiness:
-    """The verdict with its evidence.
+) -> Capture:
+    """The verdict with its evidence, without the captured step.
 
     captured: manifests of captured modes of the same run. doubts: of the step's dataflow, where it
     was rebuilt from an execution trace.
     """
     view = View(analysis)
     if is_captured(analysis):
-        return Readiness(ALREADY)
+        return _capture(ALREADY)
     if view.known < Needs.STEPS:
-        return Readiness(NOT_KNOWN, unknown=("no complete decode step that can be trusted",))
-    compared = differences(view)
-    found = [*blockers(view), *recorded_blockers(view), *compared.blockers]
+        return _capture(NOT_KNOWN, unknown=["no complete decode step that can be trusted"])
+    compared, differing = differences(view)
+    found = [*blockers(view), *recorded_blockers(view), *differing]
     if not any(item.id in GROWING for item in found):
         found += _growing(doubts)
     found = list({(item.id, item.blocks): item for item in reversed(found)}.values())[::-1]
@@ -90,15 +71,26 @@ def readiness(
     unknown = []
     if analysis.manifest.run.steadiness is None:
         unknown.append(ADDRESSES)
-    if not compared.steps:
+    if not compared:
         unknown.append(ONE_STEP)
     blocking = [item for item in found if item.blocks]
     if not blocking:
         verdict = AS_IT_IS
     else:
         verdict = IN_PIECES if any(item.seam for item in blocking) else AFTER_CHANGES
-    return Readiness(
-        verdict, tuple(found), _plans(view, nodes, model, blocking), tuple(unknown), tried
+    return _capture(verdict, found, unknown, tried, _plans(view, nodes, model, blocking))
+
+
+def _capture(
+    verdict: str,
+    blockers: Sequence[Blocker] = (),
+    unknown: Sequence[str] = (),
+    tried: str = "",
+    pieces: Sequence[PredictedPieces] = (),
+) -> Capture:
+    ready = None if verdict == NOT_KNOWN else verdict in (AS_IT_IS, ALREADY)
+    return Capture(
+        ready, verdict, tuple(blockers), tuple(unknown), tried or None, tuple(pieces), None
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gaptrace.compare.match import match_kernels
+from gaptrace.compare.match import match_kernels, overlap
 from gaptrace.compare.op_names import ops_of_compiled
 from gaptrace.compare.recording import CLASS_COLUMNS, record
 from gaptrace.measure.kernels import OP_CLASSES
@@ -27,27 +27,23 @@ def realised(eager: Analysis, compiled: Analysis, predicted: Predicted = ()) -> 
     """
     left, right = record(eager), record(compiled)
     a, b = eager.headline, compiled.headline
-    values = [
-        (a.steps[name].median, b.steps[name].median) for name in ("kernels", "launches", "busy_ns")
-    ]
-    if any(x is None or y is None for x, y in values):
+    kernels, launches, busy = (
+        _less(a.steps[name].median, b.steps[name].median)
+        for name in ("kernels", "launches", "busy_ns")
+    )
+    idle, source = _less(a.rate.unprofiled_idle_ns, b.rate.unprofiled_idle_ns), "unprofiled"
+    if idle is None:
+        idle, source = _less(a.steps["idle_ns"].median, b.steps["idle_ns"].median), "as profiled"
+    if kernels is None or launches is None or busy is None or idle is None:
         return None
-    idle = (a.rate.unprofiled_idle_ns, b.rate.unprofiled_idle_ns)
-    source = "unprofiled"
-    if idle[0] is None or idle[1] is None:
-        idle = (_whole(a.steps["idle_ns"].median), _whole(b.steps["idle_ns"].median))
-        source = "as profiled"
-    if idle[0] is None or idle[1] is None:
-        return None
-    (k0, k1), (l0, l1), (busy0, busy1) = values
     found = match_kernels([left], [right])
     groups = tuple(_group(group, predicted) for group in found.groups)
     return Realised(
-        kernels_removed=float(k0 or 0) - float(k1 or 0),
-        launches_removed=float(l0 or 0) - float(l1 or 0),
-        idle_removed_ns=float(idle[0] - idle[1]),
+        kernels_removed=kernels,
+        launches_removed=launches,
+        idle_removed_ns=idle,
         idle_source=source,
-        busy_change_ns=float(busy1 or 0) - float(busy0 or 0),
+        busy_change_ns=-busy,
         busy_by_class={
             name: float(spread(right.steps[column]).median or 0)
             - float(spread(left.steps[column]).median or 0)
@@ -62,8 +58,8 @@ def _loss(group: RealisedGroup) -> float:
     return group.compiled_ns - group.eager_ns
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _less(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else float(before) - float(after)
 
 
 def _group(group: KernelGroup, predicted: Predicted) -> RealisedGroup:
@@ -84,13 +80,9 @@ def _alike(names: Sequence[str], predicted: Predicted) -> tuple[float, float] | 
     ops = {op for name in names for op in ops_of_compiled(name)}
     if not ops:
         return None
-    scored = [(_overlap(ops, set(ops_of_compiled(f"{name}_0"))), ns) for name, ns in predicted]
+    scored = [(overlap(ops, ops_of_compiled(f"{name}_0")), ns) for name, ns in predicted]
     best = max((score for score, _ in scored), default=0.0)
     if best < ALIKE:
         return None
     chosen = [ns for score, ns in scored if score == best]
     return float(len(chosen)), sum(chosen)
-
-
-def _overlap(a: set[str], b: set[str]) -> float:
-    return len(a & b) / len(a | b) if a | b else 0.0

@@ -56,14 +56,10 @@ def _of_compiled(
         yield _score("kernels_removed", "kernels removed", "count", removed, real, None, note)
     plain = measured.get("compiled")
     # Host times under the profiler say nothing about those without it.
-    alike = plain is not None and (plain.headline.rate.source != "unprofiled") == compiled.profiled
-    if plain is not None and compiled.launched is not None and alike:
+    if plain is not None and (plain.headline.rate.source != "unprofiled") == compiled.profiled:
         yield from _step(plain, compiled.launched, "compiled_step", "compiled step, launched", note)
-    replayed = measured.get("compiled-graph")
-    if replayed is not None and compiled.captured is not None:
-        yield from _step(
-            replayed, compiled.captured, "compiled_graph_step", "compiled step, captured", note
-        )
+    replayed, title = measured.get("compiled-graph"), "compiled step, captured"
+    yield from _step(replayed, compiled.captured, "compiled_graph_step", title, note)
 
 
 def _kernels(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Score]:
@@ -101,15 +97,15 @@ def _busy(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Score]
 def _of_capture(
     truth: Analysis | None, predicted: CapturedStep | None, name: str, title: str
 ) -> Iterator[Score]:
-    if truth is not None and predicted is not None and predicted.step is not None:
+    if predicted is not None:
         yield from _step(truth, predicted.step, name, title, predicted.source)
 
 
 def _step(
-    truth: Analysis, predicted: Estimate, name: str, title: str, note: str
+    truth: Analysis | None, predicted: Estimate | None, name: str, title: str, note: str
 ) -> Iterator[Score]:
-    real = step_ns(truth)
-    if real is None:
+    """The score of a step time, where it was both predicted and measured."""
+    if truth is None or predicted is None or (real := step_ns(truth)) is None:
         return
     if truth.headline.rate.source != "unprofiled":
         note = f"{note}; {PROFILED}" if note else PROFILED

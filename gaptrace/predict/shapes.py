@@ -194,18 +194,9 @@ def _pieces(analysis: Analysis, nodes: Nodes) -> list[Piece | None]:
         code = int(trace.op.shape[at[i]]) if op >= 0 and at[i] < trace.op.rows.size else -1
         sizes = _sizes(trace.shapes[code]) if code >= 0 else []
         elements, item = max(sizes, default=(0, 2.0))
-        found.append(
-            Piece(
-                op_name,
-                name,
-                elements,
-                item,
-                int(nodes.dur[i]),
-                i,
-                narrow,
-                frozenset(size for size, _ in sizes),
-            )
-        )
+        operands = frozenset(size for size, _ in sizes)
+        dur = int(nodes.dur[i])
+        found.append(Piece(op_name, name, elements, item, dur, i, narrow, operands))
     return found
 
 

@@ -6,7 +6,7 @@ of the whole buffer, and Inductor copies all of it where it cannot prove the cop
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gaptrace import units
@@ -14,41 +14,35 @@ from gaptrace.measure import fusion_model as fm
 from gaptrace.predict.steps import CompiledStep
 from gaptrace.results.prediction import StackedCache, Variant
 
+COUNTED = ("writes", "buffers", "base_bytes", "view_bytes")
+
 
 def stacked_caches(
     answer: Mapping[str, Any], compiled: CompiledStep, eager_busy_ns: float | None
 ) -> tuple[StackedCache, ...]:
     """Every stacked buffer that the step writes through views, with its loss and the way out."""
     generated = answer["kernels"]["generated"]
-    variant = _unstacked(compiled.what_ifs)
+    variant = next((item for item in compiled.what_ifs if item.name == "unstack-cache"), None)
     found = []
     for doubt in answer["doubts"]:
         if doubt["id"] != "stacked_cache":
             continue
         kernels = [generated[i] for i in doubt.get("kernels", ()) if i < len(generated)]
-        loss = sum(fm.generated_ns(k) - k["replaces"]["dur_ns"] for k in kernels)
+        loss = max(sum(fm.generated_ns(k) - k["replaces"]["dur_ns"] for k in kernels), 0.0)
         change = None
         if compiled.busy is not None and eager_busy_ns is not None:
             change = compiled.busy.ns - eager_busy_ns
-        gain = variant.gain_ns if variant is not None else None
         found.append(
             StackedCache(
-                writes=int(doubt["writes"]),
-                buffers=int(doubt["buffers"]),
-                base_bytes=int(doubt["base_bytes"]),
-                view_bytes=int(doubt["view_bytes"]),
+                **{name: int(doubt[name]) for name in COUNTED},
                 copies=int(doubt["whole_copies"]),
-                loss_ns=max(float(loss), 0.0),
+                loss_ns=loss,
                 busy_change_ns=change,
-                gain_ns=gain,
-                text=_text(doubt, max(float(loss), 0.0), change, variant),
+                gain_ns=variant.gain_ns if variant is not None else None,
+                text=_text(doubt, loss, change, variant),
             )
         )
     return tuple(found)
-
-
-def _unstacked(what_ifs: Sequence[Variant]) -> Variant | None:
-    return next((item for item in what_ifs if item.name == "unstack-cache"), None)
 
 
 def _text(

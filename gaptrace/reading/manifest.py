@@ -7,9 +7,8 @@ of another type is refused by its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gaptrace.results import manifest as m
 from gaptrace.results.codec import from_data
@@ -26,36 +25,14 @@ class Manifest:
     """
 
     def __init__(self, run: RunInfo | None) -> None:
-        self._data: Mapping[str, Any] = run.manifest if run is not None else {}
-        self.path = run.path if run is not None else None
+        self.info = run
+        self.path = None if run is None else run.path
+        data = {} if run is None else run.manifest
         name = "run.json" if self.path is None else f"{self.path}/run.json"
-        self.run = from_data({"schema": m.RUN_SCHEMA, **self._data}, m.RunManifest, name)
+        self.run = from_data({"schema": m.RUN_SCHEMA, **data}, m.RunManifest, name)
 
     def __bool__(self) -> bool:
-        return bool(self._data)
-
-    def get(self, *path: str) -> Any:
-        """The value at a path of keys, None where any key is missing."""
-        value: Any = self._data
-        for key in path:
-            if not isinstance(value, Mapping):
-                return None
-            value = value.get(key)
-        return value
-
-    def integer(self, *path: str) -> int | None:
-        """A whole number at a path, None where there is none."""
-        return _whole(self.number(*path))
-
-    def number(self, *path: str) -> float | None:
-        """A number at a path, None where there is none."""
-        value = self.get(*path)
-        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-    def text(self, *path: str) -> str | None:
-        """A text at a path, None where there is none."""
-        value = self.get(*path)
-        return value if isinstance(value, str) else None
+        return self.path is not None
 
     def _section(self, value: S | None, empty: type[S]) -> S:
         return empty() if value is None else value
@@ -162,7 +139,7 @@ class Manifest:
 
     @property
     def mode(self) -> str | None:
-        """`eager`, `compiled`, `graph`, `piecewise`, ...: see `load.runfolder.MODES`."""
+        """`eager`, `compiled`, `graph`, `piecewise`, ...: see `runfolder.MODES`."""
         return self.run.mode
 
     @property

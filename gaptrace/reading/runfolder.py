@@ -10,20 +10,22 @@ run folder of its own, and its manifests say which point it is.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from gaptrace.errors import NotATraceError
+import msgspec
+
+from gaptrace.errors import GaptraceError, NotATraceError
 from gaptrace.reading.loading import load
+from gaptrace.reading.manifest import Manifest
+from gaptrace.results import manifest as m
+from gaptrace.results.codec import from_data
 from gaptrace.trace import RunInfo, Trace
 
 MANIFEST = "run.json"
 INDEX = "collect.json"
-SCHEMA = "gaptrace.run/1"
 # The order in which modes are shown; others follow by name.
 MODES = (
     "eager",
@@ -45,19 +47,18 @@ class RunCell:
     path: Path
     mode: str
     repeat: int
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     trace_path: Path | None
 
     @property
     def status(self) -> str:
         """`ok`, `mode_failed` or `script_failed`."""
-        return str(self.manifest.get("status", "ok"))
+        return self.manifest.run.status
 
     @property
     def reason(self) -> str:
         """Why the mode could not run; empty where it did."""
-        failure = self.manifest.get("failure")
-        return str(failure.get("reason", "")) if isinstance(failure, Mapping) else ""
+        return self.manifest.failure.reason
 
     def load(
         self,
@@ -71,7 +72,7 @@ class RunCell:
                 f"{self.path} holds no trace", self.reason or "this mode could not be recorded"
             )
         trace = load(self.trace_path, progress=progress, cache=cache)
-        return dataclasses.replace(trace, run=RunInfo(str(self.path), self.manifest))
+        return dataclasses.replace(trace, run=self.manifest.info)
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,12 @@ def read_sweep(path: str | Path) -> SweepFolder:
         batch, length = _sizes(place.name)
         points.append(Point(place.name, batch, length, read_run_folder(place)))
     points.sort(key=lambda point: (point.length or 0, point.batch or 0))
-    own = next((c.manifest.get("name") for p in points for c in p.run.cells), None)
-    name = str(own or folder.absolute().name)
+    name = _name([cell for point in points for cell in point.run.cells], folder.absolute())
     return SweepFolder(folder, name, tuple(points), _missing_points(folder, points))
+
+
+def _name(cells: list[RunCell], folder: Path) -> str:
+    return next((name for cell in cells if (name := cell.manifest.run.name)), folder.name)
 
 
 def _sizes(name: str) -> tuple[int | None, int | None]:
@@ -167,10 +171,9 @@ def _points(folder: Path) -> list[Path]:
 
 def _says_point(manifest: Path) -> bool:
     try:
-        data = json.loads(manifest.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return _cell(manifest).manifest.run.point is not None
+    except GaptraceError:
         return True  # Reading the run will say what is wrong with it.
-    return isinstance(data, dict) and isinstance(data.get("point"), dict)
 
 
 def is_run_folder(path: str | Path) -> bool:
@@ -202,36 +205,39 @@ def read_run_folder(path: str | Path) -> RunFolder:
     cells = [_cell(manifest) for manifest in found]
     order = {mode: i for i, mode in enumerate(MODES)}
     cells.sort(key=lambda cell: (order.get(cell.mode, len(order)), cell.mode, cell.repeat))
-    name = next((str(c.manifest["name"]) for c in cells if c.manifest.get("name")), folder.name)
-    return RunFolder(folder, _with_point(name, cells), tuple(cells), _missing_cells(folder, cells))
+    name = _with_point(_name(cells, folder), cells)
+    return RunFolder(folder, name, tuple(cells), _missing_cells(folder, cells))
 
 
-def _stopped(folder: Path) -> Mapping[str, Any]:
-    """What `collect` had set out to record in a folder and did not finish; empty where it did."""
+def _stopped(folder: Path) -> m.CollectIndex | None:
+    """What `collect` had set out to record in a folder and did not finish; None where it did."""
+    path = folder / INDEX
     try:
-        found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        data = msgspec.json.decode(path.read_bytes())
     except (OSError, ValueError):
-        return {}  # A mode's own folder, or one put together by hand.
-    return found if isinstance(found, dict) and found.get("complete") is False else {}
+        return None  # A mode's own folder, or one put together by hand.
+    if not isinstance(data, dict):
+        return None
+    index = from_data(data, m.CollectIndex, str(path))
+    return index if index.complete is False else None
 
 
 def _missing_cells(folder: Path, cells: list[RunCell]) -> tuple[str, ...]:
     point = _sizes(folder.name)
-    index = _stopped(folder) or (_stopped(folder.parent) if any(point) else {})
+    index = _stopped(folder) or (_stopped(folder.parent) if any(point) else None)
     there = {(cell.mode, cell.repeat) for cell in cells}
     # A mode that cannot work is not recorded again, and `as-is` takes the place of all others.
     done = {cell.mode for cell in cells if cell.status == "mode_failed"}
-    if not index or any(cell.mode == "as-is" for cell in cells):
+    if index is None or any(cell.mode == "as-is" for cell in cells):
         return ()
     reasons = {
-        (cell.get("mode"), cell.get("repeat")): cell.get("reason")
-        for cell in _list(index, "cells")
-        if isinstance(cell, dict) and cell.get("path") is None and _is_at(cell.get("point"), point)
+        (cell.mode, cell.repeat): cell.reason
+        for cell in index.cells
+        if cell.path is None and _is_at(cell.point or m.Point(), point)
     }
-    repeats = index.get("repeats")
     found = []
-    for mode in _list(index, "modes"):
-        for repeat in range(1, repeats + 1 if isinstance(repeats, int) else 2):
+    for mode in index.modes:
+        for repeat in range(1, (index.repeats or 1) + 1):
             if (mode, repeat) not in there and mode not in done:
                 why = reasons.get((mode, repeat))
                 found.append(f"{mode}/{repeat} ({why})" if why else f"{mode}/{repeat}")
@@ -240,36 +246,29 @@ def _missing_cells(folder: Path, cells: list[RunCell]) -> tuple[str, ...]:
 
 def _missing_points(folder: Path, points: list[Point]) -> tuple[str, ...]:
     index = _stopped(folder)
+    if index is None:
+        return ()
     there = {(point.batch, point.length) for point in points}
     wanted = [
-        (batch, length)
-        for batch in _list(index, "batches") or (None,)
-        for length in _list(index, "buckets") or (None,)
+        (batch, length) for batch in index.batches or (None,) for length in index.buckets or (None,)
     ]
     return tuple(_folder_name(*point) for point in wanted if any(point) and point not in there)
 
 
-def _folder_name(batch: object, length: object) -> str:
+def _folder_name(batch: int | None, length: int | None) -> str:
     sizes = (("batch", batch), ("length", length))
     return "-".join(f"{key}-{size}" for key, size in sizes if size is not None)
 
 
-def _is_at(point: object, sizes: tuple[int | None, int | None]) -> bool:
-    own = point if isinstance(point, dict) else {}
-    return (own.get("batch"), own.get("length")) in (sizes, (sizes[0], None))
-
-
-def _list(index: Mapping[str, Any], key: str) -> list[Any]:
-    found = index.get(key)
-    return found if isinstance(found, list) else []
+def _is_at(point: m.Point, sizes: tuple[int | None, int | None]) -> bool:
+    return (point.batch, point.length) in (sizes, (sizes[0], None))
 
 
 def _with_point(name: str, cells: list[RunCell]) -> str:
     """`NAME/batch-8` for a point of a sweep, so that points can be told apart by name."""
-    point = next((c.manifest["point"] for c in cells if c.manifest.get("point")), None)
-    if not isinstance(point, Mapping):
-        return name
-    own = _folder_name(point.get("batch"), point.get("length"))
+    points = (cell.manifest.run.point for cell in cells)
+    point = next((point for point in points if point is not None), m.Point())
+    own = _folder_name(point.batch, point.length)
     return name if not own or name.endswith(own) else f"{name}/{own}"
 
 
@@ -301,28 +300,24 @@ def _manifests(folder: Path) -> list[Path]:
 
 def _cell(path: Path) -> RunCell:
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        data = msgspec.json.decode(path.read_bytes())
     except (OSError, ValueError) as error:
         raise NotATraceError(f"{path} cannot be read: {error}", "record the run again") from error
-    if not isinstance(manifest, dict) or not str(manifest.get("schema", "")).startswith(
-        "gaptrace.run/"
-    ):
+    schema = str(data.get("schema", "")) if isinstance(data, dict) else ""
+    if not schema.startswith("gaptrace.run/"):
         raise NotATraceError(
-            f"{path} is not a gaptrace run manifest", f"its schema must be {SCHEMA}"
+            f"{path} is not a gaptrace run manifest", f"its schema must be {m.RUN_SCHEMA}"
         )
-    if manifest["schema"] != SCHEMA:
+    if schema != m.RUN_SCHEMA:
         raise NotATraceError(
-            f"{path} has schema {manifest['schema']}, this version reads {SCHEMA}",
-            "update gaptrace",
+            f"{path} has schema {schema}, this version reads {m.RUN_SCHEMA}", "update gaptrace"
         )
-    files = manifest.get("files")
-    named = files.get("trace") if isinstance(files, dict) else None
-    trace = path.parent / str(named) if named else None
-    repeat = manifest.get("repeat")
+    manifest = Manifest(RunInfo(str(path.parent), data))
+    trace = path.parent / named if (named := manifest.files.trace) else None
     return RunCell(
         path=path.parent,
-        mode=str(manifest.get("mode", path.parent.parent.name)),
-        repeat=repeat if isinstance(repeat, int) else 1,
+        mode=manifest.mode or path.parent.parent.name,
+        repeat=manifest.run.repeat or 1,
         manifest=manifest,
         trace_path=trace if trace is not None and trace.is_file() else None,
     )

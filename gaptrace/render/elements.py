@@ -7,14 +7,19 @@ security policy forbids them, and so nothing can depend on them.
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "col"})
+# Tags that HTML ends by itself where the next one of their kind, or their parent's end, stands.
+_OPEN = frozenset({"td", "th", "tr", "thead", "tbody", "li", "dt", "dd"})
+_SHAPES = frozenset({"rect", "line", "path", "circle"})
 _TAG = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*")
 _ATTRIBUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9:-]*")
 # C0 and C1 controls but tab and newline, surrogates and non-characters: nothing a page can show.
@@ -22,8 +27,6 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 # Marks that reorder the text around them: shown as what they are.
 _REORDERING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _LINE_SEPARATORS = str.maketrans({"\u2028": " ", "\u2029": " "})
-# What JSON must not hold as itself: what begins a tag, and what `clean` would change.
-_UNSAFE = re.compile(f"[<\u2028\u2029]|{_UNPRINTABLE.pattern}|{_REORDERING.pattern}")
 LONGEST = 2_000
 
 
@@ -109,19 +112,11 @@ def asset(tag: str, body: str, **attributes: Any) -> Element:
     return element(tag, Raw(body), **attributes)
 
 
-def data_block(name: str, text: str) -> Element:
-    """A `<script type="application/json">` with JSON made by `json_text` or `json_safe`."""
-    return asset("script", text, type="application/json", id=name)
-
-
-def json_text(value: Any) -> str:
-    """Compact JSON of `value`, safe inside a page."""
-    return json_safe(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
-
-
-def json_safe(text: str) -> str:
-    """The same JSON without `<`, so that no tag can begin in it, and without hidden characters."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def packed_block(name: str, value: Any) -> Element:
+    """Plain data for scripts in a third of its characters: JSON, deflated, in base64."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    return asset("script", packed, type="application/zlib", id=name)
 
 
 def clean(text: str) -> str:
@@ -140,8 +135,8 @@ def shortened(text: str, limit: int = LONGEST) -> str:
 
 
 def number(value: float) -> str:
-    """A coordinate in as few characters as three decimals need: `12.5`, `0`, `-3`."""
-    text = f"{value:.3f}".rstrip("0").rstrip(".")
+    """A coordinate in as few characters as two decimals need: `12.5`, `0`, `-3`."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
 
 
@@ -166,8 +161,11 @@ def _written(node: Node) -> Iterator[str]:
                 yield f" {name}"
             else:
                 yield f' {name}="{html.escape(clean(str(value)), quote=True)}"'
+        if node.tag in _SHAPES and not node.children:
+            yield "/>"
+            return
         yield ">"
         if node.tag not in _VOID:
             for child in node.children:
                 yield from _written(child)
-            yield f"</{node.tag}>"
+            yield "" if node.tag in _OPEN else f"</{node.tag}>"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from gaptrace.document.blocks import Document
+from gaptrace.document.blocks import BLOCKS, Document
 from gaptrace.errors import OptionError
 
 
@@ -33,6 +33,11 @@ class Format:
     endings: tuple[str, ...]
     render: Render
     draws: Mapping[type, Callable[..., Any]]
+
+
+def by_type(*draws: Callable[..., Any]) -> Mapping[type, Callable[..., Any]]:
+    """What draws each block type, given in the order of `BLOCKS`."""
+    return dict(zip(BLOCKS, draws, strict=True))
 
 
 # Found on first use: most commands need one of them.

@@ -21,9 +21,8 @@ from gaptrace.render.elements import (
     Node,
     asset,
     clean,
-    data_block,
     element,
-    json_text,
+    packed_block,
     shortened,
 )
 from gaptrace.render.formats import Format, Style
@@ -84,10 +83,9 @@ def _page(document: Document, smaller: int) -> str:
     parts = [(part, _prefix(part, i)) for i, part in enumerate(document.parts, start=1)]
     outside = _anchors(document)
     for part, prefix in parts:
-        outside[part.title] = prefix.removesuffix("-")
         path = getattr(getattr(part.result, "source", None), "path", None)
-        outside[f"run:{path}"] = prefix.removesuffix("-")
-    main = Page.within(page, "", 2, outside)
+        outside |= dict.fromkeys((part.title, f"run:{path}"), prefix.removesuffix("-"))
+    main = page.within("", 2, outside)
     sections = [_section(section, main) for section in document.sections]
     body = [_part(part, prefix, page, outside) for part, prefix in parts]
     notice = element(
@@ -107,7 +105,7 @@ def _page(document: Document, smaller: int) -> str:
     ]
     return _shell(document, content, [
         _timelines(page.timelines, smaller) if page.timelines else None,
-        data_block("result", json_text(_bounded(to_data(document.result))))
+        packed_block("result", _bounded(to_data(document.result)))
         if document.result is not None and smaller < 3
         else None,
     ])  # fmt: skip
@@ -232,36 +230,28 @@ def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
 
 
 def _shell(document: Document, content: Sequence[Any], data: Sequence[Element | None]) -> str:
-    first, last = asset_text("theme.js"), [asset_text("timeline.js"), asset_text("report.js")]
+    first = asset_text("theme.js")
+    last = [asset_text(name) for name in ("timeline.js", "tables.js", "report.js")]
+    allowed, title = policy([first, *last], [stylesheet()]), shortened(document.title, 120)
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        element(
-            "meta",
-            http_equiv="Content-Security-Policy",
-            content=policy([first, *last], [stylesheet()]),
-        ),
+        element("meta", http_equiv="Content-Security-Policy", content=allowed),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="generator", content="gaptrace"),
-        element("title", f"{shortened(document.title, 120)} · gaptrace"),
+        element("title", f"{title} · gaptrace"),
         element("link", rel="icon", href="data:,"),
         asset("script", first),
         asset("style", stylesheet()),
     )
-    who: list[Node] = [element("b", shortened(document.title, 120))]
-    for fact in document.identity:
-        who += [" · ", shortened(fact, 120)]
+    who = [element("b", title), *(f" · {shortened(fact, 120)}" for fact in document.identity)]
     body = element(
         "body",
         element("a", "skip to the answer", href="#main", class_="skip"),
         element("svg", pattern_defs(), width=0, height=0, class_="defs", aria_hidden="true"),
-        element(
-            "header",
-            element("p", who, class_="who"),
-            element("div", class_="actions"),
-            class_="page",
-        ),
+        element("header", element("p", who, class_="who"), element("div", class_="actions"),
+                class_="page"),
         element("main", content, id="main", tabindex="-1"),
         element(
             "footer",
@@ -271,7 +261,7 @@ def _shell(document: Document, content: Sequence[Any], data: Sequence[Element | 
         keys_dialog(KEYS),
         data,
         [asset("script", text) for text in last],
-    )
+    )  # fmt: skip
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
 
@@ -284,26 +274,16 @@ def _large(answer: Sentence, page: Page) -> list[Node]:
 
 
 def _navigation(items: Sequence[tuple[str, str]], label: str, css: str) -> Element | None:
-    if not items:
-        return None
-    return element(
-        "nav",
-        element("ul", [element("li", element("a", text, href=f"#{id_}")) for id_, text in items]),
-        class_=css,
-        aria_label=label,
-    )
+    links = [element("li", element("a", text, href=f"#{id_}")) for id_, text in items]
+    return element("nav", element("ul", links), class_=css, aria_label=label) if items else None
 
 
 def _glossary(page: Page) -> Element:
     """The definitions of everything the page links to, in the order of the glossary."""
-    return element(
-        "section",
-        element("h2", "Glossary", id="h-glossary"),
-        definitions([item for item in glossary().values() if item.id in page.terms]),
-        id="glossary",
-        aria_labelledby="h-glossary",
-        class_="part",
-    )
+    used = [item for item in glossary().values() if item.id in page.terms]
+    title = element("h2", "Glossary", id="h-glossary")
+    return element("section", title, definitions(used), id="glossary",
+                   aria_labelledby="h-glossary", class_="part")  # fmt: skip
 
 
 def _timelines(found: Sequence[tuple[str, Views]], smaller: int) -> Element:
@@ -324,7 +304,7 @@ def _timelines(found: Sequence[tuple[str, Views]], smaller: int) -> Element:
         }
         for id_, views in found
     ]
-    return data_block("timelines", json_text({"looks": canvas_looks(), "analyses": analyses}))
+    return packed_block("timelines", {"looks": canvas_looks(), "analyses": analyses})
 
 
 def _bounded(value: Any) -> Any:

@@ -10,26 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from gaptrace import units
-from gaptrace.document.blocks import (
-    Bars,
-    Block,
-    Cell,
-    Chart,
-    Document,
-    Facts,
-    FindingItem,
-    Findings,
-    Inline,
-    Note,
-    Section,
-    Sentence,
-    Table,
-    Text,
-    Timeline,
-)
+from gaptrace.document import blocks
+from gaptrace.document.blocks import Cell, Document, Inline, Text
 from gaptrace.quantity import Quantity
+from gaptrace.render import formats
 from gaptrace.render.formats import Format, Style
-from gaptrace.render.tables import basis_words, row_label, text_table
+from gaptrace.render.tables import bridge, in_brackets, said_rows, text_table
 from gaptrace.vocabulary import VERDICT_SIGNS, VERDICTS
 
 # A comment may hold 65,536 characters; some room is left for what a bot adds.
@@ -46,33 +32,21 @@ _BAR_WIDTH = 32
 def render(document: Document, style: Style) -> str:
     """The document as GitHub-flavoured Markdown, cut to what a comment holds."""
     del style
-    title = f"### {inline(document.answer.parts)}"
-    always = [MARKER, title]
+    first, *rest = _part(document)
+    always = [MARKER, f"### {first}"]
     if document.identity:
         always.append(" · ".join(plain(text) for text in document.identity))
-    optional: list[str] = []
-    for section in document.sections:
-        body = _section(section)
-        if body:
-            optional.append(body)
-    optional += [
-        folded(f"<b>{plain(part.title)}</b>", "\n\n".join(_part(part))) for part in document.parts
-    ]
-    return _fitted(always, optional)
+    return _fitted(always, rest)
 
 
 def _part(document: Document) -> Iterator[str]:
+    """The answer, each section, each part folded."""
     yield inline(document.answer.parts)
     for section in document.sections:
-        body = _section(section)
-        if body:
+        if body := "\n\n".join(text for block in section.blocks if (text := draw(block))):
             yield body
     for part in document.parts:
         yield folded(f"<b>{plain(part.title)}</b>", "\n\n".join(_part(part)))
-
-
-def _section(section: Section) -> str:
-    return "\n\n".join(text for block in section.blocks if (text := draw(block)))
 
 
 def _fitted(always: Sequence[str], optional: Sequence[str]) -> str:
@@ -83,10 +57,8 @@ def _fitted(always: Sequence[str], optional: Sequence[str]) -> str:
             break
         text += f"\n\n{part}"
         kept += 1
-    if kept < len(optional):
-        text += (
-            f"\n\n{units.counted(len(optional) - kept, 'more part')} did not fit into a comment."
-        )
+    if left := len(optional) - kept:
+        text += f"\n\n{units.counted(left, 'more part')} did not fit into a comment."
     return text[: COMMENT_LIMIT - 1] + "\n"
 
 
@@ -106,16 +78,14 @@ def prose(text: str) -> str:
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return plain(text)
-    return "".join(code(part) if i % 2 else _spaced(part) for i, part in enumerate(parts))
+    return "".join(code(part) if i % 2 else _spaced(part, plain) for i, part in enumerate(parts))
 
 
-def _spaced(text: str) -> str:
-    """`plain` that keeps one space at either end."""
+def _spaced(text: str, write: Callable[[str], str]) -> str:
+    """A text as it is written, one space kept at either end."""
     if not text.strip():
         return " " if text else ""
-    before = " " if text[0].isspace() else ""
-    after = " " if text[-1].isspace() else ""
-    return f"{before}{plain(text)}{after}"
+    return f"{' ' * text[:1].isspace()}{write(text).strip()}{' ' * text[-1:].isspace()}"
 
 
 def code(text: str, limit: int = 120) -> str:
@@ -138,7 +108,7 @@ def inline(parts: Sequence[Inline]) -> str:
 def _inline(part: Inline) -> str:
     match part:
         case str():
-            return _keeping_ends(part)
+            return _spaced(part, prose)
         case Quantity():
             return plain(units.text(part))
         case Text(role="name" | "code"):
@@ -151,23 +121,19 @@ def _inline(part: Inline) -> str:
             return plain(part.text)
 
 
-def _keeping_ends(text: str) -> str:
-    body = prose(text)
-    return f"{' ' * text[:1].isspace()}{body.strip()}{' ' * text[-1:].isspace()}"
-
-
-def draw(block: Block) -> str:
+def draw(block: blocks.Block) -> str:
     """One block as Markdown."""
-    return DRAWS[type(block)](block)
+    found: str = DRAWS[type(block)](block)
+    return found
 
 
-def sentence(block: Sentence) -> str:
+def sentence(block: blocks.Sentence) -> str:
     """A paragraph."""
     text = inline(block.parts)
     return f"**{text}**" if block.role == "answer" else text
 
 
-def facts(block: Facts) -> str:
+def facts(block: blocks.Facts) -> str:
     """Named values in one line, or as a list."""
     pairs = [(plain(fact.label.text), inline(fact.parts)) for fact in block.facts]
     title = f"{plain(block.title)}: " if block.title else ""
@@ -177,26 +143,19 @@ def facts(block: Facts) -> str:
     return "\n".join([*([f"**{plain(block.title)}**\n"] if block.title else []), *lines])
 
 
-def table(block: Table) -> str:
+def table(block: blocks.Table) -> str:
     """A table: words to the left, numbers to the right."""
     if not block.rows:
         return ""
     text = text_table(block, block.shown)
     header = [plain(heading.words) for heading in text.headings]
     rule = ["---:" if heading.numeric else ":---" for heading in text.headings]
-    rows = []
-    for row, cells, unit in zip(block.rows, text.rows, text.units, strict=False):
-        shown = [_cell(source, cell) for source, cell in zip(row.cells, cells, strict=True)]
-        if row.unit is not None:
-            shown[0] = row_label(row, unit, shown[0])
-        rows.append(shown)
     lines = [
-        "| " + " | ".join(cell or " " for cell in line) + " |" for line in (header, rule, *rows)
+        "| " + " | ".join(cell or " " for cell in line) + " |"
+        for line in (header, rule, *said_rows(block, text, _cell))
     ]
-    body = "\n".join(lines)
     notes = [f"{units.count(text.hidden)} more rows are in `--json`."] if text.hidden else []
-    notes += [prose(note) for note in block.notes]
-    body = "\n\n".join([body, *notes])
+    body = "\n\n".join(["\n".join(lines), *notes, *map(prose, block.notes)])
     if block.folded:
         return folded(plain(block.title), body)
     return f"**{plain(block.title)}**\n\n{body}" if block.title else body
@@ -212,49 +171,45 @@ def _cell(source: Cell, text: str) -> str:
             return plain(text)
 
 
-def bars(block: Bars) -> str:
+def bars(block: blocks.Bars) -> str:
     """Bars in eighths of a block, each with its label before and its value behind it."""
-    parts = [plain(block.title)] if block.title else []
-    for bar in block.bars:
-        basis = next((s.amount.basis for s in bar.segments if s.amount.basis), "")
-        said = f" ({basis_words(basis)})" if basis else ""
-        total = f": {units.text(bar.total)}" if bar.total is not None else ""
-        if block.kind != "bridge" and bar.segments:
-            parts.append(f"{plain(bar.label)}{said}{plain(total)}")
-            parts.append(_rows([(s.label, s.amount, units.text(s.amount)) for s in bar.segments]))
+    parts = [plain(block.title)]
     if block.kind == "bridge":
-        ends = [bar.total for bar in block.bars if bar.total is not None]
-        if ends:
-            arrows = " → ".join(units.text(end) for end in ends)
-            parts[-1:] = [f"{parts[-1] if parts else ''}: {plain(arrows)}"]
-        steps = [s for bar in block.bars[1:-1] for s in bar.segments]
-        shown = units.shown_unit((s.amount for s in steps), steps[0].amount.unit) if steps else None
-        parts.append(_rows([(s.label, s.amount, units.text(s.amount, shown)) for s in steps]))
-    parts += [prose(note) for note in block.notes]
+        ends, steps = bridge(block)
+        arrow = " → ".join(units.text(end) for end in ends)
+        parts = [f"{plain(block.title)}: {plain(arrow)}" if ends else plain(block.title)]
+        parts.append(_rows(steps))
+    for bar in block.bars if block.kind != "bridge" else ():
+        if bar.segments:
+            basis = next((s.amount.basis for s in bar.segments if s.amount.basis), "")
+            total = plain(f": {units.text(bar.total)}") if bar.total is not None else ""
+            parts.append(f"{plain(bar.label)}{in_brackets(basis)}{total}")
+            parts.append(_rows([(s, units.text(s.amount)) for s in bar.segments]))
+    parts += map(prose, block.notes)
     return "\n\n".join(part for part in parts if part)
 
 
-def _rows(rows: Sequence[tuple[str, Quantity, str]]) -> str:
+def _rows(rows: Sequence[tuple[blocks.Segment, str]]) -> str:
     """A line a part: label, a bar of blocks, the amount in words."""
-    longest = max((abs(q.value or 0) for _, q, _ in rows), default=0)
+    longest = max((abs(part.amount.value or 0) for part, _ in rows), default=0)
     if not longest:
         return ""
-    wide = max(len(label) for label, _, _ in rows)
+    wide = max(len(part.label) for part, _ in rows)
     lines = []
-    for label, quantity, text in rows:
-        size = abs(quantity.value or 0)
+    for part, text in rows:
+        size, label = abs(part.amount.value or 0), _CONTROL.sub(" ", part.label)
         eighths = max(round(size / longest * _BAR_WIDTH * 8), 1) if size else 0
         drawn = "█" * (eighths // 8) + (_BLOCKS[eighths % 8] if eighths % 8 else "")
-        lines.append(f"{_CONTROL.sub(' ', label):<{wide}}  {drawn:<{_BAR_WIDTH}}  {text}".rstrip())
+        lines.append(f"{label:<{wide}}  {drawn:<{_BAR_WIDTH}}  {text}".rstrip())
     return "```text\n" + "\n".join(lines).replace("```", "ˋˋˋ") + "\n```"
 
 
-def chart(block: Chart) -> str:
+def chart(block: blocks.Chart) -> str:
     """The chart's twin in words."""
     return table(block.table)
 
 
-def findings(block: Findings) -> str:
+def findings(block: blocks.Findings) -> str:
     """Findings, each folded with its evidence and what to do."""
     parts = [_finding(item) for item in block.items]
     if block.left:
@@ -262,26 +217,24 @@ def findings(block: Findings) -> str:
     return "\n\n".join(parts)
 
 
-def _finding(item: FindingItem) -> str:
+def _finding(item: blocks.FindingItem) -> str:
     gain = f": {units.text(item.gain)}" if item.gain.value else ""
     summary = f"<b>{item.id}</b> {plain(item.title)}{plain(gain)}"
     body = [prose(item.text)]
-    if item.what_to_try:
-        body.append(f"**What to try:** {prose(item.what_to_try)}")
-    if item.how_to_check:
-        body.append(f"**How to check:** {prose(item.how_to_check)}")
+    advice = {"What to try": item.what_to_try, "How to check": item.how_to_check}
+    body += [f"**{name}:** {prose(text)}" for name, text in advice.items() if text]
     if item.evidence is not None and item.evidence.rows:
         body.append(table(item.evidence))
     body += [_finding(part) for part in item.parts]
     return folded(summary, "\n\n".join(body))
 
 
-def timeline(block: Timeline) -> str:
+def timeline(block: blocks.Timeline) -> str:
     """The longest gaps: Markdown draws no timeline."""
     return "" if block.table is None else table(block.table)
 
 
-def note(block: Note) -> str:
+def note(block: blocks.Note) -> str:
     """Something to know, or the commands that bring this result back."""
     if block.commands:
         return "```sh\n" + "\n".join(block.commands) + "\n```"
@@ -289,14 +242,5 @@ def note(block: Note) -> str:
     return f"- {VERDICT_SIGNS.get(block.level, '!')} {inline(block.parts)}{plain(gone)}"
 
 
-DRAWS: dict[type, Callable[..., str]] = {
-    Sentence: sentence,
-    Facts: facts,
-    Table: table,
-    Bars: bars,
-    Chart: chart,
-    Findings: findings,
-    Timeline: timeline,
-    Note: note,
-}
+DRAWS = formats.by_type(sentence, facts, table, bars, chart, findings, timeline, note)
 FORMAT = Format("markdown", (".md",), render, DRAWS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gaptrace import units
-from gaptrace.document.blocks import Cell, Column, Row, Table, Text
+from gaptrace.document.blocks import Bars, Cell, Row, Segment, Table, Text
 from gaptrace.quantity import Quantity
 
 
@@ -26,7 +27,7 @@ class Heading:
     @property
     def words(self) -> str:
         """`step, ms (unprofiled)`."""
-        return f"{self.short} ({basis_words(self.basis)})" if self.basis else self.short
+        return f"{self.short}{in_brackets(self.basis)}"
 
 
 @dataclass(frozen=True)
@@ -45,71 +46,73 @@ class TextTable:
         return bases[0] if len(bases) > 1 and len(set(bases)) == 1 else ""
 
 
-_BASES = {
-    "traced": "as profiled",
-    "unprofiled": "unprofiled",
-    "given": "given",
-    "predicted": "predicted",
-    "assumed": "assumed",
-}
-
-
 def basis_words(basis: str) -> str:
     """What a reader is told of a basis: `as profiled` for traced."""
-    return _BASES.get(basis, basis)
+    return "as profiled" if basis == "traced" else basis
+
+
+def in_brackets(basis: str) -> str:
+    """A basis as it follows what it is the basis of; empty for none."""
+    return f" ({basis_words(basis)})" if basis else ""
 
 
 def text_table(table: Table, shown: int | None = None) -> TextTable:
     """A table with its numbers as text; at most `shown` rows, and how many more there are."""
     rows = table.rows if shown is None else table.rows[:shown]
-    chosen = [_unit(column, i, table.rows) for i, column in enumerate(table.columns)]
+    # One unit for all columns of a label, whatever their basis.
+    alike = [
+        [i for i, c in enumerate(table.columns) if (c.label, c.unit) == (column.label, column.unit)]
+        for column in table.columns
+    ]
+    chosen = [
+        _shown_unit((row.cells[i] for row in table.rows for i in same), column.unit)
+        for column, same in zip(table.columns, alike, strict=True)
+    ]
     headings = tuple(
         Heading(column.label, unit, column.basis, column.unit is not None or column.numeric)
         for column, unit in zip(table.columns, chosen, strict=True)
     )
-    row_units = [_row_unit(row, table) for row in rows]
+    own = [i for i, column in enumerate(table.columns) if column.unit is None]
+    row_units = tuple(_shown_unit((row.cells[i] for i in own), row.unit) for row in rows)
     texts = tuple(
-        tuple(
-            _cell(cell, chosen[i] if column.unit is not None else row_unit)
-            for i, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True))
-        )
-        for row, row_unit in zip(rows, row_units, strict=True)
+        tuple(_text(cell, unit if i in own else chosen[i]) for i, cell in enumerate(row.cells))
+        for row, unit in zip(rows, row_units, strict=True)
     )
-    return TextTable(headings, texts, tuple(row_units), len(table.rows) - len(rows))
+    return TextTable(headings, texts, row_units, len(table.rows) - len(rows))
 
 
-def _unit(column: Column, index: int, rows: tuple[Row, ...]) -> str:
-    if column.unit is None:
-        return ""
-    cells = (row.cells[index] for row in rows)
-    return units.shown_unit((c for c in cells if isinstance(c, Quantity)), column.unit)
+def said_rows(table: Table, text: TextTable, said: Callable[[Cell, str], str]) -> list[list[str]]:
+    """The rows as words, each cell as `said` writes it; the first says the row's unit and basis."""
+    rows = []
+    for row, cells, unit in zip(table.rows, text.rows, text.units, strict=False):
+        line = [said(source, cell) for source, cell in zip(row.cells, cells, strict=True)]
+        if row.unit is not None:
+            line[0] = row_label(row, unit, line[0])
+        rows.append(line)
+    return rows
 
 
-def _row_unit(row: Row, table: Table) -> str:
-    """The unit that the row's own numbers are shown in."""
-    if row.unit is None:
-        return ""
-    own = (
-        cell
-        for column, cell in zip(table.columns, row.cells, strict=True)
-        if column.unit is None and isinstance(cell, Quantity)
-    )
-    return units.shown_unit(own, row.unit)
+def bridge(block: Bars) -> tuple[list[Quantity], list[tuple[Segment, str]]]:
+    """Both ends of a bridge as far as they are known, and its parts, amounts in one unit."""
+    ends = [bar.total for bar in (block.bars[0], block.bars[-1]) if bar.total is not None]
+    parts = [segment for bar in block.bars[1:-1] for segment in bar.segments]
+    shown = units.shown_unit((s.amount for s in parts), parts[0].amount.unit) if parts else None
+    return ends, [(part, units.text(part.amount, shown)) for part in parts]
 
 
 def row_label(row: Row, unit: str, label: str) -> str:
     """The first cell of a row that states its unit and basis: `step time, ms (unprofiled)`."""
-    text = f"{label}, {unit}" if unit else label
-    return f"{text} ({basis_words(row.basis)})" if row.basis else text
+    return f"{label}, {unit}{in_brackets(row.basis)}" if unit else label + in_brackets(row.basis)
 
 
-def _cell(cell: Cell, unit: str) -> str:
-    match cell:
-        case None:
-            return ""
-        case str():
-            return cell
-        case Text():
-            return cell.text
-        case Quantity():
-            return units.value_text(cell, unit or None)
+def _shown_unit(cells: Iterable[Cell], unit: str | None) -> str:
+    """The unit that the numbers among the cells are shown in; empty where they have none."""
+    if unit is None:
+        return ""
+    return units.shown_unit((cell for cell in cells if isinstance(cell, Quantity)), unit)
+
+
+def _text(cell: Cell, unit: str) -> str:
+    if isinstance(cell, Quantity):
+        return units.value_text(cell, unit or None)
+    return cell.text if isinstance(cell, Text) else cell or ""

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gaptrace import units
-from gaptrace.document.blocks import (
-    Bars,
-    Block,
-    Chart,
-    Document,
-    Facts,
-    FindingItem,
-    Findings,
-    Inline,
-    Note,
-    Section,
-    Segment,
-    Sentence,
-    Table,
-    Text,
-    Timeline,
-)
+from gaptrace.document import blocks
+from gaptrace.document.blocks import Cell, Document, Inline, Section, Text
 from gaptrace.quantity import Quantity
+from gaptrace.render import formats
 from gaptrace.render.elements import clean
 from gaptrace.render.formats import Format, Style
-from gaptrace.render.tables import TextTable, basis_words, row_label, text_table
+from gaptrace.render.tables import TextTable, bridge, in_brackets, said_rows, text_table
 from gaptrace.vocabulary import (
     BUSY,
     CAUSES,
@@ -47,7 +31,6 @@ from gaptrace.vocabulary import (
     Word,
 )
 
-T = TypeVar("T")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _VERDICT_COLORS = {"ok": "green", "better": "green", "limited": "yellow"}
 LOOKS: Mapping[str, Mapping[str, Word]] = {
@@ -94,17 +77,16 @@ def render(document: Document, style: Style) -> str:
     return "\n\n".join(_parts(_cleaned(document), ink, inner=False))
 
 
-def _cleaned(value: T) -> T:
+def _cleaned(value: Any) -> Any:
     """The same with every text in one line and without what a terminal would obey."""
-    found: Any = value
     if isinstance(value, str):
-        found = " ".join(clean(value).split("\n"))
-    elif isinstance(value, tuple):
-        found = tuple(_cleaned(item) for item in value)
-    elif isinstance(value, Struct):
+        return " ".join(clean(value).split("\n"))
+    if isinstance(value, tuple):
+        return tuple(map(_cleaned, value))
+    if isinstance(value, Struct):
         fields = (name for name in value.__struct_fields__ if name not in ("result", "data"))
-        found = replace(value, **{name: _cleaned(getattr(value, name)) for name in fields})
-    return cast("T", found)
+        return replace(value, **{name: _cleaned(getattr(value, name)) for name in fields})
+    return value
 
 
 def _parts(document: Document, ink: Ink, *, inner: bool) -> Iterator[str]:
@@ -115,10 +97,7 @@ def _parts(document: Document, ink: Ink, *, inner: bool) -> Iterator[str]:
     yield draw(document.answer, ink)
     if document.identity:
         yield wrapped(" · ".join(document.identity), ink)
-    for section in document.sections:
-        body = _section(section, ink)
-        if body:
-            yield body
+    yield from filter(None, (_section(section, ink) for section in document.sections))
     for part in document.parts:
         yield from _parts(part, ink, inner=True)
 
@@ -128,7 +107,10 @@ def _section(section: Section, ink: Ink) -> str:
     lines: list[str] = []
     for i, (block, text) in enumerate(drawn):
         # Tables and findings have room around them; notes and sentences go together.
-        apart = i and (isinstance(block, Table | Findings) or isinstance(drawn[i - 1][0], Table))
+        apart = i and (
+            isinstance(block, blocks.Table | blocks.Findings)
+            or isinstance(drawn[i - 1][0], blocks.Table)
+        )
         lines.append(("\n" if apart else "") + text)
     return "\n".join(lines)
 
@@ -189,18 +171,19 @@ def _recolored(body: str, colored: str) -> str:
     return "".join(out) + body[at:]
 
 
-def draw(block: Block, ink: Ink) -> str:
+def draw(block: blocks.Block, ink: Ink) -> str:
     """One block as text."""
-    return DRAWS[type(block)](block, ink)
+    found: str = DRAWS[type(block)](block, ink)
+    return found
 
 
-def sentence(block: Sentence, ink: Ink) -> str:
+def sentence(block: blocks.Sentence, ink: Ink) -> str:
     """A line of prose; the answer is bold."""
     text = inline(block.parts, ink)
     return wrapped(ink.strong(text) if block.role == "answer" else text, ink)
 
 
-def facts(block: Facts, ink: Ink) -> str:
+def facts(block: blocks.Facts, ink: Ink) -> str:
     """Named values: in one line, or one a line with their names in a column."""
     pairs = [(fact.label.text, inline(fact.parts, ink)) for fact in block.facts]
     title = [block.title] if block.title else []
@@ -214,7 +197,7 @@ def facts(block: Facts, ink: Ink) -> str:
     return "\n".join([*title, *lines])
 
 
-def table(block: Table, ink: Ink) -> str:
+def table(block: blocks.Table, ink: Ink) -> str:
     """A table in fixed columns: words to the left, numbers to the right."""
     if not block.rows:
         return ""
@@ -226,22 +209,13 @@ def table(block: Table, ink: Ink) -> str:
     return "\n".join(lines)
 
 
-def _grid(block: Table, text: TextTable, ink: Ink) -> list[str]:
+def _grid(block: blocks.Table, text: TextTable, ink: Ink) -> list[str]:
     shared = text.basis
     header = [heading.short if shared else heading.words for heading in text.headings]
-    said = f" ({basis_words(shared)})" if shared else ""
-    title = f"{block.title}{said}".strip()
-    if title and not header[0] and not said:
+    title = f"{block.title}{in_brackets(shared)}".strip()
+    if title and not header[0] and not shared:
         header[0], title = title, ""
-    rows = []
-    for row, cells, unit in zip(block.rows, text.rows, text.units, strict=False):
-        shown = [
-            units.middle_elided(cell, _LONGEST_NAME if _is_name(source) else _LONGEST_CELL)
-            for cell, source in zip(cells, row.cells, strict=True)
-        ]
-        if row.unit is not None:
-            shown[0] = row_label(row, unit, shown[0])
-        rows.append(shown)
+    rows = said_rows(block, text, _cell)
     widths = [max(visible(line[i]) for line in (header, *rows)) for i in range(len(header))]
     numeric = [heading.numeric for heading in text.headings]
     # Headings that would make a wide table wider than the page go on two lines.
@@ -251,8 +225,9 @@ def _grid(block: Table, text: TextTable, ink: Ink) -> list[str]:
     return [*([title] if title else []), ink.faint(lines[0]), *lines[1:]]
 
 
-def _is_name(cell: object) -> bool:
-    return isinstance(cell, Text) and cell.role == "name"
+def _cell(source: Cell, text: str) -> str:
+    name = isinstance(source, Text) and source.role == "name"
+    return units.middle_elided(text, _LONGEST_NAME if name else _LONGEST_CELL)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
@@ -264,10 +239,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) 
 
 
 def _narrow(
-    header: list[str],
-    rows: list[list[str]],
-    numeric: Sequence[bool],
-    ink: Ink,
+    header: list[str], rows: list[list[str]], numeric: Sequence[bool], ink: Ink
 ) -> list[str]:
     """A table that is too wide: headings over several lines, then words cut in the middle."""
     own = [max((visible(row[i]) for row in rows), default=0) for i in range(len(header))]
@@ -297,68 +269,50 @@ def _folded(row: list[str], widths: list[int]) -> list[list[str]]:
     return [[text, *(blank if i else rest)] for i, text in enumerate(first)]
 
 
-def bars(block: Bars, ink: Ink) -> str:
+def bars(block: blocks.Bars, ink: Ink) -> str:
     """Stacked bars with letters under them, or the signed parts of a bridge."""
-    lines = [_title(block)] if block.kind == "bridge" else []
-    lines += _bridge(block, ink) if block.kind == "bridge" else _stacked(block, ink)
-    lines += [wrapped(note, ink, "  ", "  ") for note in block.notes]
-    return "\n".join(lines)
+    lines = _bridge(block, ink) if block.kind == "bridge" else _stacked(block, ink)
+    return "\n".join([*lines, *(wrapped(note, ink, "  ", "  ") for note in block.notes)])
 
 
-def _title(block: Bars) -> str:
-    ends = [bar.total for bar in (block.bars[:1] + block.bars[-1:]) if bar.total is not None]
-    text = " → ".join(units.text(total) for total in ends)
-    basis = f" ({basis_words(ends[0].basis)})" if ends and ends[0].basis else ""
-    return f"{block.title}: {text}{basis}" if text else block.title
-
-
-def _stacked(block: Bars, ink: Ink) -> list[str]:
+def _stacked(block: blocks.Bars, ink: Ink) -> list[str]:
     lines = []
-    looks = LOOKS[block.look]
     for bar in block.bars:
         segments = [s for s in bar.segments if s.amount.value]
-        total = sum(s.amount.value or 0 for s in segments)
-        if not segments or total <= 0:
+        values = [float(s.amount.value or 0) for s in segments]
+        if sum(values) <= 0:
             continue
-        basis = next((s.amount.basis for s in segments), "")
-        words = f"{bar.label}{f' ({basis_words(basis)})' if basis else ''}"
+        words = f"{bar.label}{in_brackets(segments[0].amount.basis)}"
         lines.append(words if bar.total is None else f"{words}: {units.text(bar.total)}")
-        cells = _cells([float(s.amount.value or 0) for s in segments], ink.width)
-        fills, letters = [], []
-        for i, (segment, size) in enumerate(zip(segments, cells, strict=True)):
-            word = looks.get(segment.key)
+        painted, letters, legend = "", "", []
+        for i, (segment, size) in enumerate(zip(segments, _cells(values, ink.width), strict=True)):
+            letter, colour = _look(segment, block.look)
             fill = "█" if segment.key == "busy" else ("▓", "▒")[i % 2]
-            letter = word.look.letter if word else segment.label[:1]
-            fills.append(ink.paint(fill * size, word.look.dark if word else "none"))
-            letters.append(letter * size)
-        lines += ["".join(fills), ink.faint("".join(letters))]
-        lines += _columns([_legend(s, looks) for s in segments], ink.width)
+            painted += ink.paint(fill * size, colour)
+            letters += letter * size
+            note = f" ({segment.note})" if segment.note else ""
+            legend.append(f"{letter} {segment.label} {units.text(segment.amount)}{note}")
+        lines += [painted, ink.faint(letters), *_columns(legend, ink.width)]
     return lines
 
 
-def _legend(segment: Segment, looks: Mapping[str, Word]) -> str:
-    word = looks.get(segment.key)
-    letter = word.look.letter if word else segment.label[:1]
-    note = f" ({segment.note})" if segment.note else ""
-    return f"{letter} {segment.label} {units.text(segment.amount)}{note}"
+def _look(segment: blocks.Segment, look: str) -> tuple[str, str]:
+    """The letter and the colour of a part; those of its label where no vocabulary holds it."""
+    word = LOOKS[look].get(segment.key)
+    return (word.look.letter, word.look.dark) if word else (segment.label[:1], "none")
 
 
-def _bridge(block: Bars, ink: Ink) -> list[str]:
-    segments = [s for bar in block.bars[1:-1] for s in bar.segments if s.amount.value]
-    longest = max((abs(s.amount.value or 0) for s in segments), default=0)
-    shown = (
-        units.shown_unit((s.amount for s in segments), segments[0].amount.unit) if segments else ""
-    )
-    texts = [units.text(s.amount, shown) for s in segments]
-    wide = max(map(len, texts), default=0)
-    room = 24
-    lines = []
-    for segment, text in zip(segments, texts, strict=True):
+def _bridge(block: blocks.Bars, ink: Ink) -> list[str]:
+    ends, parts = bridge(block)
+    arrow = " → ".join(units.text(end) for end in ends)
+    lines = [f"{block.title}: {arrow}{in_brackets(ends[0].basis)}" if ends else block.title]
+    parts = [(segment, text) for segment, text in parts if segment.amount.value]
+    longest = max((abs(segment.amount.value or 0) for segment, _ in parts), default=0)
+    wide, room = max((len(text) for _, text in parts), default=0), 24
+    for segment, text in parts:
         value = segment.amount.value or 0
         size = max(round(abs(value) / longest * room), 1)
-        fill = ("▒" if value < 0 else "█") * size
-        word = LOOKS[block.look].get(segment.key)
-        painted = ink.paint(fill, word.look.dark if word else "none")
+        painted = ink.paint(("▒" if value < 0 else "█") * size, _look(segment, block.look)[1])
         lines.append(f"  {text:>{wide}}  {painted}{' ' * (room - size)}  {segment.label}")
     return lines
 
@@ -387,12 +341,12 @@ def _columns(items: Sequence[str], width: int) -> list[str]:
     return ["  " + "".join(f"{item:<{half}}" for item in pair).rstrip() for pair in pairs]
 
 
-def chart(block: Chart, ink: Ink) -> str:
+def chart(block: blocks.Chart, ink: Ink) -> str:
     """The chart's twin in words."""
     return table(block.table, ink)
 
 
-def findings(block: Findings, ink: Ink) -> str:
+def findings(block: blocks.Findings, ink: Ink) -> str:
     """Findings with the most they can win; contained ones under the one that holds them."""
     if not block.items:
         return ""
@@ -404,7 +358,7 @@ def findings(block: Findings, ink: Ink) -> str:
     return "\n".join(lines)
 
 
-def _finding(item: FindingItem, ink: Ink, indent: str) -> list[str]:
+def _finding(item: blocks.FindingItem, ink: Ink, indent: str) -> list[str]:
     gain = f"  {units.text(item.gain)}" if item.gain.value else ""
     lines = [f"{indent}{ink.strong(item.id)}  {item.title}{gain}"]
     if item.text:
@@ -418,12 +372,12 @@ def _finding(item: FindingItem, ink: Ink, indent: str) -> list[str]:
     return lines
 
 
-def timeline(block: Timeline, ink: Ink) -> str:
+def timeline(block: blocks.Timeline, ink: Ink) -> str:
     """The longest gaps: a terminal draws no timeline."""
     return "" if block.table is None else table(block.table, ink)
 
 
-def note(block: Note, ink: Ink) -> str:
+def note(block: blocks.Note, ink: Ink) -> str:
     """Something to know, with what it withholds; or the commands to type next."""
     if block.commands:
         return "\n".join(ink.faint(f"next: {command}") for command in block.commands)
@@ -432,20 +386,5 @@ def note(block: Note, ink: Ink) -> str:
     return wrapped(f"{sign} {inline(block.parts, ink)}{gone}", ink, "  ", "  ")
 
 
-DRAWS: dict[type, Callable[..., str]] = {
-    Sentence: sentence,
-    Facts: facts,
-    Table: table,
-    Bars: bars,
-    Chart: chart,
-    Findings: findings,
-    Timeline: timeline,
-    Note: note,
-}
+DRAWS = formats.by_type(sentence, facts, table, bars, chart, findings, timeline, note)
 FORMAT = Format("terminal", (".txt",), render, DRAWS)
-
-
-def nearest(path: str) -> str:
-    """The path as it is shortest from here, quoted for a shell."""
-    short = min(os.path.relpath(path), path, key=len) if os.path.isabs(path) else path
-    return shlex.quote(short)

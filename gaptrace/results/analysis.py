@@ -6,19 +6,17 @@ for what is withheld or unknown; the reason is in `quality`.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct, field
 
-from gaptrace.quantity import Bound, Quantity
+from gaptrace.quantity import Bound, Maybe, Number, Quantity
 from gaptrace.results.manifest import Compile as Compilation
 from gaptrace.results.manifest import Host as HostNames
 from gaptrace.results.manifest import Script
 from gaptrace.results.prediction import Capture, Compile, SquareCell
 
 ANALYSIS = "gaptrace.analysis/1"
-Number: TypeAlias = int | float
-Maybe: TypeAlias = int | float | None
 
 
 class Provenance(Struct, frozen=True):
@@ -81,7 +79,10 @@ class Quality(Struct, frozen=True):
 class DeviceFigures(Struct, frozen=True):
     """Raw figures of one device over the whole recording: never clipped, excluded or nulled.
 
-    idle_share: idle_ns over span_ns.
+    idle_share: idle_ns over span_ns. blocking_calls: calls that wait for a known op of the device;
+    ends_before_work: those that end before it does. clock_skew_ns: by how much at least the
+    device's clock is late, negative where it is early. clock_offset_range_ns: the constant offsets
+    that explain every event, None where none does; a bound that is not known is None.
     """
 
     device: str
@@ -102,6 +103,10 @@ class DeviceFigures(Struct, frozen=True):
     kernel_dur_sum_ns: int
     idle_by_cause_ns: dict[str, int]
     idle_share: Maybe = None
+    blocking_calls: int = 0
+    ends_before_work: int = 0
+    clock_skew_ns: int = 0
+    clock_offset_range_ns: tuple[int | None, int | None] | None = None
 
 
 class StepFigures(Struct, frozen=True):
@@ -138,6 +143,9 @@ class Steps(Struct, frozen=True):
     figure. batch: sequences per step of the population that the figures are of, None where unknown
     or mixed. checked: what the launch sequence says about the marks. outside: how many steps are
     followed by a stretch that belongs to none, by reason. devices: each of several devices.
+    busy_by_kind_ns: medians of busy time by what keeps the device: `compute`,
+    `exposed_communication` and `exposed_copies` partition it, `hidden_communication` and
+    `hidden_copies` ran beside them.
     """
 
     rule: str | None
@@ -159,12 +167,14 @@ class Steps(Struct, frozen=True):
     checked: str | None = None
     outside: dict[str, int] = {}
     devices: tuple[DeviceShare, ...] = ()
+    busy_by_kind_ns: dict[str, Maybe] = {}
 
 
 class Phase(Struct, frozen=True):
     """Medians over the complete steps of one phase and batch size; of its open ones with none.
 
-    time_ns: of all its steps. tokens_per_step: None where not known or where steps make no tokens.
+    time_ns: of all its steps. busy_by_kind_ns: see `Steps`. tokens_per_step: None where not known
+    or where steps make no tokens.
     """
 
     phase: str
@@ -182,12 +192,14 @@ class Phase(Struct, frozen=True):
     idle_by_cause_ns: dict[str, Maybe]
     time_ns: int
     idle_share: Maybe = None
+    busy_by_kind_ns: dict[str, Maybe] = {}
 
 
 class PerToken(Struct, frozen=True):
     """Medians of the per-step ratios to tokens.
 
     busy_share, idle_share_by_cause, host_share: the times of those names over `period_ns`.
+    busy_by_kind_ns: see `Steps`.
     """
 
     kernels: Maybe
@@ -203,6 +215,7 @@ class PerToken(Struct, frozen=True):
     busy_share: Maybe = None
     idle_share_by_cause: dict[str, Maybe] = {}
     host_share: dict[str, Maybe] = {}
+    busy_by_kind_ns: dict[str, Maybe] = {}
 
 
 class Rate(Struct, frozen=True):
@@ -250,7 +263,12 @@ class Headline(Struct, frozen=True):
 
 
 class Ceilings(Struct, frozen=True):
-    """The launch ceiling, the bandwidth ceiling, and which of them limits the step.
+    """The launch, bandwidth and bus ceilings, and which of them limits the step.
+
+    launch_tokens_per_s_range: without and with the silence that counted as waiting, where that is
+    over 10 % of the host window; `binding` is then None unless both ends agree. bus_tokens_per_s:
+    where exposed copies between host and device take over half of the step (`bus_bound`), which is
+    then what limits it. bus_bytes: that a step moves, in the direction that moves more.
 
     host_dispatch_basis, host_dispatch_bound: how the host dispatch time is known (`traced` or
     `unprofiled`) and whether it is `exact` or `at_most`.
@@ -274,6 +292,12 @@ class Ceilings(Struct, frozen=True):
     busy_share: Maybe = None
     host_dispatch_basis: str = ""
     host_dispatch_bound: Bound = "exact"
+    launch_tokens_per_s_range: tuple[Number, Number] | None = None
+    bus_tokens_per_s: Maybe = None
+    bus_bound: bool = False
+    bus_bytes: Maybe = None
+    bus_bandwidth_bytes_per_s: Maybe = None
+    bus_bandwidth_source: str | None = None
 
 
 class WhatIf(Struct, frozen=True):

@@ -15,13 +15,13 @@ from gaptrace.errors import GaptraceError
 T = TypeVar("T")
 
 
-def to_data(result: Any) -> Any:
+def to_data(result: Any, *, digits: int = 10) -> Any:
     """A result as plain data under its stable names.
 
     Whole numbers are integers; others are cut to ten significant digits, so that the same result
     gives the same text everywhere; what is not finite is None.
     """
-    return _plain(msgspec.to_builtins(result, str_keys=True, enc_hook=_of_array))
+    return _plain(msgspec.to_builtins(result, str_keys=True, enc_hook=_of_array), digits)
 
 
 def _of_array(value: Any) -> int | float:
@@ -33,21 +33,16 @@ def _of_array(value: Any) -> int | float:
     raise NotImplementedError(f"a result holds a {type(value).__name__}")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item, digits) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return number(value)
-    return value
-
-
-def number(value: float) -> int | float | None:
-    """A number as JSON says it: see `to_data`."""
+        return [_plain(item, digits) for item in value]
+    if not isinstance(value, float):
+        return value
     if not isfinite(value):
         return None
-    return int(value) if value.is_integer() else float(f"{value:.10g}")
+    return int(value) if value.is_integer() else float(f"{value:.{digits}g}")
 
 
 def to_json(result: Any, indent: int | None = 2) -> str:

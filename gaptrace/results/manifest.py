@@ -7,11 +7,12 @@ ignored; a known field of another type is refused by name when the manifest is r
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct, field
 
-Maybe: TypeAlias = int | float | None
+from gaptrace.quantity import Maybe
+
 RUN_SCHEMA = "gaptrace.run/1"
 COLLECT_SCHEMA = "gaptrace.collect/1"
 
@@ -51,7 +52,7 @@ class Script(Struct, frozen=True):
 
     path: str | None = None
     module: str | None = None
-    argv: tuple[str, ...] = ()
+    argv: tuple[str, ...] | None = None
     python: tuple[str, ...] | str | None = None
     exit_code: int | None = None
     error: str | None = None
@@ -143,15 +144,29 @@ class EmptyLaunch(Struct, frozen=True):
     how: str | None = None
 
 
+class Copy(Struct, frozen=True):
+    """How the copy bandwidth was measured: the fastest of several copies on the device."""
+
+    bytes_per_s: Maybe = None
+    median_bytes_per_s: Maybe = None
+    buffer_bytes: int | None = None
+    copies: int | None = None
+    how: str | None = None
+
+
 class Device(Struct, frozen=True):
     """The device, and what it was measured to do."""
 
     type: str | None = None
     name: str | None = None
     index: int | None = None
-    driver: str | None = None
+    capability: str | None = None
+    multiprocessors: int | None = None
     total_memory: int | None = None
+    l2_bytes: int | None = None
+    driver: str | None = None
     copy_bandwidth_bytes_per_s: Maybe = None
+    copy: Copy | None = None
     empty_launch_ns: Maybe = None
     empty_launch: EmptyLaunch | None = None
 
@@ -186,6 +201,7 @@ class Power(Struct, frozen=True):
     mean_power_source: str | None = None
     energy_mj: Maybe = None
     interval_ns: Maybe = None
+    note: str | None = None
 
 
 class Versions(Struct, frozen=True):
@@ -195,6 +211,7 @@ class Versions(Struct, frozen=True):
     torch: str | None = None
     cuda: str | None = None
     hip: str | None = None
+    cudnn: int | str | None = None
     driver: str | None = None
     triton: str | None = None
     transformers: str | None = None
@@ -208,6 +225,8 @@ class Host(Struct, frozen=True):
 
     name: str | None = None
     user: str | None = None
+    pid: int | None = None
+    cpus: int | None = None
 
 
 class Recompile(Struct, frozen=True):
@@ -258,6 +277,23 @@ class Cache(Struct, frozen=True):
     bytes: int | None = None
 
 
+class GraphBreak(Struct, frozen=True):
+    """One graph break: why, where, how often."""
+
+    reason: str | None = None
+    place: str | None = None
+    count: int | None = None
+
+
+class WarmupStep(Struct, frozen=True):
+    """One step before measuring: its host time, what it compiled and captured."""
+
+    step: int | None = None
+    host_ns: int | None = None
+    compiles: int | None = None
+    captures: int | None = None
+
+
 class Compile(Struct, frozen=True):
     """Compilation in this process: time, graphs, recompilations, graph breaks, caches."""
 
@@ -267,7 +303,7 @@ class Compile(Struct, frozen=True):
     unique_graphs: int | None = None
     recompiles: tuple[Recompile, ...] | None = None
     recompile_count: int | None = None
-    graph_breaks: tuple[Any, ...] | None = None
+    graph_breaks: tuple[GraphBreak, ...] | None = None
     inductor: Inductor | None = None
     first_call_ns: Maybe = None
     steady: bool | None = None
@@ -275,6 +311,16 @@ class Compile(Struct, frozen=True):
     recompiles_while_measured: int | None = None
     note: str | None = None
     cache: Cache | None = None
+    warmup: tuple[WarmupStep, ...] | None = None
+
+
+class StaticInput(Struct, frozen=True):
+    """A tensor that is copied into the static input of a captured step before each replay."""
+
+    name: str | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    bytes: int | None = None
 
 
 class Capture(Struct, frozen=True):
@@ -283,7 +329,7 @@ class Capture(Struct, frozen=True):
     warmup_steps: int | None = None
     graphs: int | None = None
     capture_ns: Maybe = None
-    static_inputs: tuple[Any, ...] | None = None
+    static_inputs: tuple[StaticInput, ...] | None = None
     input_copies_bytes: int | None = None
     pool_bytes: int | None = None
     whole_step: bool | None = None
@@ -301,12 +347,21 @@ class Input(Struct, frozen=True):
     moves: int | None = None
 
 
+class Difference(Struct, frozen=True):
+    """The first launch that differs from the first step's: at which step and place, both names."""
+
+    step: int | None = None
+    index: int | None = None
+    first_step: str | None = None
+    this_step: str | None = None
+
+
 class LaunchSequence(Struct, frozen=True):
     """Whether every step launches the same."""
 
     equal: bool | None = None
     counts: tuple[int, ...] | None = None
-    first_difference: Any = None
+    first_difference: Difference | None = None
     of: str | None = None
 
 
@@ -316,8 +371,6 @@ class Synchronization(Struct, frozen=True):
     op: str | None = None
     where: str | None = None
     count: int | None = None
-    per_step: Maybe = None
-    warning: str | None = None
 
 
 class Steadiness(Struct, frozen=True):
@@ -330,7 +383,7 @@ class Steadiness(Struct, frozen=True):
     grew: tuple[str, ...] | None = None
     launch_sequence: LaunchSequence | None = None
     observed: dict[str, int] | None = None
-    synchronizations: tuple[Any, ...] | None = None
+    synchronizations: tuple[Synchronization, ...] | None = None
 
 
 class Outputs(Struct, frozen=True):
@@ -375,11 +428,19 @@ class CopiedInput(Struct, frozen=True):
     bytes: int | None = None
 
 
+class Seam(Struct, frozen=True):
+    """An operator left between two pieces. after_piece: the piece before it."""
+
+    op: str | None = None
+    where: str | None = None
+    after_piece: int | None = None
+
+
 class Pieces(Struct, frozen=True):
     """A step captured in pieces: where it was split, what is copied between pieces."""
 
     split_at: tuple[str, ...] | None = None
-    seams: tuple[Any, ...] | None = None
+    seams: tuple[Seam, ...] | None = None
     pieces: int | None = None
     captured: int | None = None
     capture_ns: Maybe = None
@@ -403,16 +464,25 @@ class Prepared(Struct, frozen=True):
     calls: int | None = None
 
 
+class BucketUse(Struct, frozen=True):
+    """Steps of one phase that went through one bucket. lengths: the first and the last."""
+
+    phase: str | None = None
+    lengths: tuple[int, int] | None = None
+    bucket: int | None = None
+    steps: int | None = None
+
+
 class Buckets(Struct, frozen=True):
     """Lengths that a mode was prepared for. padding_share: of the positions that steps read."""
 
     sizes: tuple[int, ...] | None = None
     this: int | None = None
     source: str | None = None
-    padded: tuple[Any, ...] | None = None
+    padded: tuple[str, ...] | None = None
     prepared: tuple[Prepared, ...] | None = None
     shared_pool: bool | None = None
-    steps: tuple[Any, ...] | None = None
+    steps: tuple[BucketUse, ...] | None = None
     padding_share: Maybe = None
     median_ns: dict[str, int | float | None] | None = None
 
@@ -422,20 +492,22 @@ class Choice(Struct, frozen=True):
 
     op: str | None = None
     shapes: tuple[Any, ...] | None = None
+    dtype: str | None = None
     chosen: str | None = None
     kind: str | None = None
     ns: Maybe = None
     best_extern_ns: Maybe = None
     candidates: int | None = None
+    count: int | None = None
 
 
 class Template(Struct, frozen=True):
-    """Template kernels that were built alike."""
+    """Template kernels of one output shape with the same operators fused before and behind."""
 
-    name: str | None = None
+    output: tuple[int | str, ...] | None = None
+    prologue: tuple[str, ...] | None = None
+    epilogue: tuple[str, ...] | None = None
     count: int | None = None
-    prologue: Any = None
-    epilogue: Any = None
 
 
 class Autotune(Struct, frozen=True):
@@ -449,6 +521,14 @@ class Autotune(Struct, frozen=True):
     note: str | None = None
 
 
+class SkipReason(Struct, frozen=True):
+    """Why torch gave up a capture: what it logged, where, how often."""
+
+    reason: str | None = None
+    where: str | None = None
+    count: int | None = None
+
+
 class GraphTrees(Struct, frozen=True):
     """What torch's CUDA-graph trees did."""
 
@@ -457,9 +537,9 @@ class GraphTrees(Struct, frozen=True):
     rerecordings: int | None = None
     partitions: int | None = None
     skips: int | None = None
-    skip_reasons: tuple[Any, ...] | None = None
+    skip_reasons: tuple[SkipReason, ...] | None = None
     non_static_inputs: int | None = None
-    warnings: tuple[Any, ...] | None = None
+    warnings: tuple[str, ...] | None = None
 
 
 class RunManifest(Struct, frozen=True):

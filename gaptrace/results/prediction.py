@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-Maybe: TypeAlias = int | float | None
+from gaptrace.quantity import Maybe, Number
+
 Range: TypeAlias = tuple[int, int] | None
 PREDICTION = "gaptrace.prediction/1"
 # How a cell of the 2x2 is known.
@@ -60,8 +61,8 @@ class Blocker(Struct, frozen=True):
     title: str
     blocks: bool
     seam: bool
-    per_token: int | float
-    ns_per_token: int | float
+    per_token: Number
+    ns_per_token: Number
     text: str
     change: str
     places: tuple[BlockerPlace, ...] = ()
@@ -93,9 +94,9 @@ class MeasuredPieces(Struct, frozen=True):
     """
 
     compiled: bool
-    pieces: int | float
-    seams: int | float
-    step_ns: int | float
+    pieces: Number
+    seams: Number
+    step_ns: Number
     source: str
     whole_ns: Maybe
     more_ns: Maybe = None
@@ -121,9 +122,9 @@ class PairCost(Struct, frozen=True):
 class CapturedPerToken(Struct, frozen=True):
     """A predicted captured step per token."""
 
-    step_ns: int | float
-    idle_ns: int | float
-    launches: int | float
+    step_ns: Number
+    idle_ns: Number
+    launches: Number
 
 
 class Capture(Struct, frozen=True):
@@ -190,7 +191,7 @@ class Loss(Struct, frozen=True):
 
     text: str
     kernels: int
-    ns: int | float
+    ns: Number
 
 
 class VariantRanges(Struct, frozen=True):
@@ -240,7 +241,7 @@ class Subject(Struct, frozen=True):
     path: str
     gpu: str | None
     mode: str
-    tokens_per_step: int | float
+    tokens_per_step: Number
     step_ns: Maybe
     step_source: str
     busy_ns: Maybe
@@ -311,7 +312,7 @@ class StackedCache(Struct, frozen=True):
     base_bytes: int
     view_bytes: int
     copies: int
-    loss_ns: int | float
+    loss_ns: Number
     busy_change_ns: Maybe
     gain_ns: Maybe
     text: str
@@ -335,7 +336,7 @@ class SquareCell(Struct, frozen=True):
     launches: Maybe = None
     source: str | None = None
     note: str | None = None
-    rate_range: tuple[int | float, int | float] | None = None
+    rate_range: tuple[Number, Number] | None = None
 
 
 class RealisedGroup(Struct, frozen=True):
@@ -343,11 +344,11 @@ class RealisedGroup(Struct, frozen=True):
 
     title: str
     op_class: str
-    eager_kernels: int | float
-    eager_ns: int | float
-    compiled_kernels: int | float
-    compiled_ns: int | float
-    predicted: tuple[int | float, int | float] | None = None
+    eager_kernels: Number
+    eager_ns: Number
+    compiled_kernels: Number
+    compiled_ns: Number
+    predicted: tuple[Number, Number] | None = None
 
 
 class Realised(Struct, frozen=True):
@@ -357,12 +358,12 @@ class Realised(Struct, frozen=True):
     class (negative: gained). losses: groups that got slower, largest first; groups: all of them.
     """
 
-    kernels_removed: int | float
-    launches_removed: int | float
-    idle_removed_ns: int | float
+    kernels_removed: Number
+    launches_removed: Number
+    idle_removed_ns: Number
     idle_source: str
-    busy_change_ns: int | float
-    busy_by_class: dict[str, int | float]
+    busy_change_ns: Number
+    busy_by_class: dict[str, Number]
     groups: tuple[RealisedGroup, ...]
     losses: tuple[RealisedGroup, ...]
 
@@ -376,10 +377,10 @@ class Score(Struct, frozen=True):
     id: str
     title: str
     unit: str
-    predicted: int | float
-    realised: int | float
+    predicted: Number
+    realised: Number
     error: Maybe
-    range: tuple[int | float, int | float] | None
+    range: tuple[Number, Number] | None
     inside: bool | None
     note: str | None
     source: str | None = None

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from msgspec import Struct, field
 
-from gaptrace.quantity import Bound
+from gaptrace.quantity import Bound, Maybe, Number
 from gaptrace.results.analysis import AnalysisResult
 from gaptrace.results.manifest import Autotune, Buckets, GraphTrees, Pieces
 from gaptrace.results.prediction import SquareCell
 
-Maybe: TypeAlias = int | float | None
 RUN = "gaptrace.runs/1"
 SWEEP = "gaptrace.sweep/1"
 
@@ -60,11 +57,11 @@ class SeamPrice(Struct, frozen=True):
 
     mode: str
     whole: str
-    step_ns: int | float
-    whole_ns: int | float
-    seams: int | float
+    step_ns: Number
+    whole_ns: Number
+    seams: Number
     beyond: bool
-    per_seam_ns: int | float
+    per_seam_ns: Number
     change_ns: Maybe = None
 
 

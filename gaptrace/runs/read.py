@@ -40,24 +40,22 @@ def read_points(path: str, options: Options, *, use_cache: bool) -> SweepResult:
 
 def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
     from gaptrace.reading.cachefolder import cache_folder
-    from gaptrace.reading.manifest import Manifest
     from gaptrace.reading.runfolder import RunCell
     from gaptrace.runs.record import finished
-    from gaptrace.runs.run import Cell, analyze_run
-    from gaptrace.trace import RunInfo
+    from gaptrace.runs.run import CellResult, Load, RunAnalysis, analyze_cells
 
-    def cell(found: RunCell) -> Cell:
+    def cell(found: RunCell) -> tuple[CellResult, Load]:
         trace_path = found.trace_path
         cache = cache_folder(str(trace_path)) if use_cache and trace_path else None
-        return Cell(
+        result = CellResult(
             mode=found.mode,
             repeat=found.repeat,
             path=str(found.path),
             status=found.status,
             reason=found.reason,
-            manifest=Manifest(RunInfo(str(found.path), found.manifest)),
-            load=None if trace_path is None else partial(found.load, cache=cache),
+            manifest=found.manifest,
         )
+        return result, None if trace_path is None else partial(found.load, cache=cache)
 
-    cells = [cell(found) for found in folder.cells]
-    return finished(analyze_run(folder.name, path, cells, options, missing=folder.missing))
+    cells = analyze_cells([cell(found) for found in folder.cells], options)
+    return finished(RunAnalysis(folder.name, path, cells, folder.missing))

@@ -54,7 +54,7 @@ def run_result(run: RunAnalysis, square: Mapping[str, SquareCell]) -> r.RunResul
             )
             for cell in run.cells
         ),
-        facts=_facts(run),
+        facts=run.facts,
         modes=rows,
         fastest=next((row.mode for row in rows if row.fastest), None),
         square=dict(square),
@@ -84,7 +84,6 @@ def _row(
         cell = next((cell for cell in cells if cell.reason), cells[0])
         return _not_recorded(cell)
     head = first_line(analysis.headline)
-    times = step_times(run, mode)
     dispatch, source = host_dispatch(analysis)
     limits, steps = analysis.ceilings, analysis.headline.steps
     assert analysis.result is not None
@@ -95,13 +94,11 @@ def _row(
         mode=mode,
         status=next((c.status for c in cells if c.analysis is analysis), "ok"),
         reason=next((c.reason for c in cells if c.reason), ""),
-        repeats=len(times),
+        repeats=len(run.step_times(mode)),
         basis=head.basis,
         step_ns=head.step_ns,
         tokens_per_s=head.tokens_per_s,
-        spread=(max(times) - min(times)) / 2 / min(times)
-        if len(times) > 1 and min(times)
-        else None,
+        spread=run.step_spread(mode),
         idle_share=head.idle_share,
         idle_basis=head.idle_basis,
         kernels=steps["kernels"].median,
@@ -116,7 +113,7 @@ def _row(
         times_eager=eager / step if eager and step else None,
         times_slower=step / shortest if shortest and step else None,
         fastest=mode == best,
-        as_fast_as_best=best is not None and mode != best and overlap(run, best, mode),
+        as_fast_as_best=best is not None and mode != best and _overlap(run, best, mode),
         path=analysis.path,
     )
 
@@ -130,30 +127,10 @@ def _not_recorded(cell: CellResult) -> r.ModeRow:
     )  # fmt: skip
 
 
-def step_times(run: RunAnalysis, mode: str) -> list[int]:
-    """Step times of a mode's repeats in ns, in the order recorded."""
-    return [ns for analysis in run.repeats(mode) if (ns := step_ns(analysis)) is not None]
-
-
-def _spread(times: list[int]) -> float | None:
-    """Half the range over the least; None for a single one."""
-    return (max(times) - min(times)) / 2 / min(times) if len(times) > 1 and min(times) else None
-
-
-def overlap(run: RunAnalysis, one: str, other: str) -> bool:
+def _overlap(run: RunAnalysis, one: str, other: str) -> bool:
     """Whether the repeats of two modes have step times in common: then none of them is faster."""
-    both = [step_times(run, mode) for mode in (one, other)]
+    both = [run.step_times(mode) for mode in (one, other)]
     return min(map(len, both)) > 1 and max(map(min, both)) <= min(map(max, both))
-
-
-def _facts(run: RunAnalysis) -> tuple[str, ...]:
-    """What was recorded, in short, from the first recording."""
-    for cell in run.cells:
-        if cell.analysis is not None:
-            source = cell.analysis.source
-            torch = f"torch {source.torch}" if source.torch else None
-            return tuple(fact for fact in (source.gpu, source.model, torch) if fact)
-    return ()
 
 
 def _recorded(run: RunAnalysis, mode: str) -> r.Recorded | None:

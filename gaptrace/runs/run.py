@@ -30,7 +30,7 @@ class CellResult:
     status: str
     reason: str
     manifest: Manifest
-    analysis: Analysis | None
+    analysis: Analysis | None = None
 
     def remarks(self, *outputs: str) -> list[str]:
         """Why it failed, outputs whose status is one of `outputs`, a trace that is not ok."""
@@ -77,10 +77,28 @@ class RunAnalysis:
 
     def representative(self, mode: str) -> Analysis | None:
         """The repeat whose step time is the median of the mode's repeats; None without any."""
-        times = [(ns, a) for a in self.repeats(mode) if (ns := step_ns(a)) is not None]
-        if not times:
+        timed = [a for a in self.repeats(mode) if step_ns(a) is not None]
+        if not timed:
             return next(iter(self.repeats(mode)), None)
-        return times[median_place([ns for ns, _ in times])][1]
+        return timed[median_place(self.step_times(mode))]
+
+    def step_times(self, mode: str) -> list[int]:
+        """Step times of a mode's repeats in ns, in the order recorded."""
+        return [ns for analysis in self.repeats(mode) if (ns := step_ns(analysis)) is not None]
+
+    def step_spread(self, mode: str) -> float | None:
+        """Half the range of a mode's step times over the least; None for a single one."""
+        times = self.step_times(mode)
+        return (max(times) - min(times)) / 2 / min(times) if len(times) > 1 and min(times) else None
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What was recorded, in short, from the first recording."""
+        source = next((cell.analysis.source for cell in self.cells if cell.analysis), None)
+        if source is None:
+            return ()
+        torch = f"torch {source.torch}" if source.torch else None
+        return tuple(fact for fact in (source.gpu, source.model, torch) if fact)
 
     @property
     def starts(self) -> dict[str, ModeStart]:
@@ -104,49 +122,28 @@ def host_dispatch(analysis: Analysis) -> tuple[float | None, str]:
     return analysis.headline.steps["host_dispatch_ns"].median, "as profiled"
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What `analyze_run` needs of one cell: its names, its manifest, and how to get its trace."""
-
-    mode: str
-    repeat: int
-    path: str
-    status: str
-    reason: str
-    manifest: Manifest
-    load: Callable[[], Trace] | None
+# Gets the trace of a cell; None where it has none.
+Load = Callable[[], Trace] | None
 
 
-def analyze_run(
-    name: str,
-    path: str,
-    cells: Sequence[Cell],
-    options: Options | None = None,
-    *,
-    missing: tuple[str, ...] = (),
-) -> RunAnalysis:
-    """Every cell of a run analysed; traces are loaded one at a time."""
-    options = options or Options()
-    lent: Options | None = None
-    results = []
+def analyze_cells(
+    cells: Sequence[tuple[CellResult, Load]], options: Options
+) -> tuple[CellResult, ...]:
+    """Every cell with the analysis of its trace; traces are loaded one at a time."""
+    shared: Options | None = None
+    found = [cell for cell, _ in cells]
     # Eager first: its shapes tell the other modes what a step must read.
-    for cell in sorted(cells, key=lambda cell: cell.mode != "eager"):
-        analysis = None
-        if cell.load is not None:
-            analysis = analyze(cell.load(), lent or options)
-            if cell.mode == "eager" and lent is None:
-                lent = _lend(options, analysis)
-        results.append(
-            CellResult(
-                cell.mode, cell.repeat, cell.path, cell.status, cell.reason, cell.manifest, analysis
-            )
-        )
-    place = {(cell.mode, cell.repeat): i for i, cell in enumerate(cells)}
-    results.sort(key=lambda result: place[result.mode, result.repeat])
-    return RunAnalysis(name, path, tuple(results), missing)
+    for place in sorted(range(len(cells)), key=lambda place: found[place].mode != "eager"):
+        cell, load = cells[place]
+        if load is not None:
+            analysis = analyze(load(), shared or options)
+            if cell.mode == "eager" and shared is None:
+                shared = _with_bytes_of(analysis, options)
+            found[place] = dataclasses.replace(cell, analysis=analysis)
+    return tuple(found)
 
 
-def _lend(options: Options, eager: Analysis) -> Options:
+def _with_bytes_of(eager: Analysis, options: Options) -> Options:
     """Options that carry the eager step's bytes to the modes that recorded no shapes."""
     moved = eager.ceilings.step_bytes
     return dataclasses.replace(

@@ -17,13 +17,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from gaptrace import __version__
-from gaptrace.compare.recording import (
-    CAUSE_COLUMNS,
-    CLASS_COLUMNS,
-    COLUMNS,
-    Recording,
-    UsedKernel,
-)
+from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, COLUMNS, Recording, UsedKernel
 from gaptrace.errors import GaptraceError
 from gaptrace.trace import Ints
 
@@ -136,33 +130,25 @@ def _pretty(value: Any, depth: int) -> str:
 
 def _recording(recording: Recording, index: Mapping[str, int]) -> SavedRecording:
     kept = _even(recording.steps["step"].size, MOST_STEPS)
-    return SavedRecording(
-        mode=recording.mode,
-        repeat=recording.repeat,
-        rule=recording.rule,
-        complete=recording.complete,
-        facts=dict(recording.facts),
-        verdict=recording.verdict,
-        reasons=recording.reasons,
-        withheld=tuple(sorted(recording.withheld)),
-        steps={
+    alike = {name: getattr(recording, name) for name in SavedRecording.__struct_fields__}
+    written = {
+        "facts": dict(recording.facts),
+        "withheld": tuple(sorted(recording.withheld)),
+        "steps": {
             "count": int(kept.size),
             **{name: _column(recording.steps[name][kept]) for name in COLUMNS},
         },
-        whole=dict(recording.whole),
-        unprofiled_ns=recording.unprofiled_ns,
-        unprofiled_samples=_sample(recording.unprofiled_samples),
-        issue_ns=recording.issue_ns,
-        issue_samples=_sample(recording.issue_samples),
-        peak_memory=recording.peak_memory,
-        kernel_tokens=recording.kernel_tokens,
-        captured=float(f"{recording.captured:.10g}"),
-        generated=float(f"{recording.generated:.10g}"),
-        kernels=tuple(
+        "whole": dict(recording.whole),
+        "unprofiled_samples": _sample(recording.unprofiled_samples),
+        "issue_samples": _sample(recording.issue_samples),
+        "captured": float(f"{recording.captured:.10g}"),
+        "generated": float(f"{recording.generated:.10g}"),
+        "kernels": tuple(
             SavedKernel(index[k.name], k.op, k.op_class, k.count, k.total_ns, k.median_ns)
             for k in recording.kernels
         ),
-    )
+    }
+    return SavedRecording(**{**alike, **written})
 
 
 def _even(count: int, most: int) -> Ints:
@@ -218,32 +204,18 @@ def _read(item: SavedRecording, names: Sequence[str], path: str) -> Recording:
     count = item.steps["count"]
     if not isinstance(count, int):
         raise ValueError("the number of steps is not a number")
-    return Recording(
-        path=path,
-        run="",
-        mode=item.mode,
-        repeat=item.repeat,
-        facts=item.facts,
-        verdict=item.verdict,
-        reasons=item.reasons,
-        withheld=frozenset(item.withheld),
-        rule=item.rule,
-        complete=item.complete,
-        steps={name: _values(item.steps, name, count) for name in COLUMNS},
-        whole={name: item.whole.get(name, 0) for name in WHOLE},
-        unprofiled_ns=item.unprofiled_ns,
-        unprofiled_samples=np.array(item.unprofiled_samples, np.int64),
-        issue_ns=item.issue_ns,
-        issue_samples=np.array(item.issue_samples, np.int64),
-        peak_memory=item.peak_memory,
-        kernels=tuple(
+    read = {
+        "withheld": frozenset(item.withheld),
+        "steps": {name: _values(item.steps, name, count) for name in COLUMNS},
+        "whole": {name: item.whole.get(name, 0) for name in WHOLE},
+        "unprofiled_samples": np.array(item.unprofiled_samples, np.int64),
+        "issue_samples": np.array(item.issue_samples, np.int64),
+        "kernels": tuple(
             UsedKernel(names[k.name], k.op, k.op_class, k.count, k.total_ns, k.median_ns)
             for k in item.kernels
         ),
-        kernel_tokens=item.kernel_tokens,
-        captured=item.captured,
-        generated=item.generated,
-    )
+    }
+    return Recording(path=path, run="", **{**msgspec.structs.asdict(item), **read})
 
 
 def _values(steps: Mapping[str, int | tuple[int, ...]], name: str, count: int) -> Ints:

@@ -62,7 +62,7 @@ def analyze_sweep(
             owns[point] = own
         if (saved := _realised(found)) is not None:
             realised[point.point] = saved
-        facts = facts or _facts(run)
+        facts = facts or run.facts
         notes.update(dict.fromkeys(_notes(point, run)))
         for cell in run.cells:
             for finding in cell.analysis.result.findings if cell.analysis is not None else ():
@@ -118,7 +118,7 @@ def _row(point: SweepPoint, run: RunAnalysis, mode: str) -> SweepRow:
         tokens_per_s=head.rate.tokens_per_s,
         rate_source=None if head.rate.tokens_per_s is None else head.rate.source,
         step_ns=step_ns(analysis),
-        step_spread=_step_spread(run, mode),
+        step_spread=run.step_spread(mode),
         idle_share=share,
         idle_source=None if share is None else source,
         busy_ns=head.steps["busy_ns"].median,
@@ -134,11 +134,6 @@ def _row(point: SweepPoint, run: RunAnalysis, mode: str) -> SweepRow:
         startup=start,
         choices=_choices(manifests),
     )
-
-
-def _step_spread(run: RunAnalysis, mode: str) -> float | None:
-    times = [ns for a in run.repeats(mode) if (ns := step_ns(a)) is not None]
-    return (max(times) - min(times)) / 2 / min(times) if len(times) > 1 and min(times) else None
 
 
 def _replays(analysis: Analysis) -> float | None:
@@ -184,15 +179,13 @@ def _savings(
         own = owns.get(point)
         # The smallest batch of the same length tells about the others.
         alike = [p for p in owns if p.length == point.length and p.batch is not None]
-        base = min(alike, key=lambda p: p.batch or 0, default=None)
-        scaled = owns[base].batch.get(str(point.batch)) if base is not None else None
-        origin: SweepPoint | None = base
-        if scaled is None and own is not None:
-            scaled, origin = own.here, point
+        origin = min(alike, key=lambda p: p.batch or 0, default=None)
+        scaled = owns[origin].batch.get(str(point.batch)) if origin is not None else None
+        if scaled is None:
+            scaled, origin = (None, None) if own is None else (own.here, point)
         saved, pair = realised.get(point.point, (None, None))
         if scaled is None and saved is None:
             continue
-        known = owns[origin] if scaled is not None and origin is not None else None
         found.append(
             SweepSaving(
                 point=point.point,
@@ -200,24 +193,14 @@ def _savings(
                 length=point.length,
                 predicted_ns=scaled.time_ns if scaled else None,
                 predicted_bytes=scaled.bytes if scaled else None,
-                predicted_from=origin.point if known and origin else None,
-                source=known.source if known else None,
+                predicted_from=origin.point if origin else None,
+                source=owns[origin].source if origin else None,
                 own_ns=own.here.time_ns if own else None,
                 realised_ns=saved,
                 realised_from=pair,
             )
         )
     return tuple(found)
-
-
-def _facts(run: RunAnalysis) -> tuple[str, ...]:
-    """What was recorded, in short, from the first recording of a point."""
-    for cell in run.cells:
-        if cell.analysis is not None:
-            source = cell.analysis.source
-            torch = f"torch {source.torch}" if source.torch else None
-            return tuple(fact for fact in (source.gpu, source.model, torch) if fact)
-    return ()
 
 
 def _notes(point: SweepPoint, run: RunAnalysis) -> list[str]:

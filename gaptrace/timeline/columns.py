@@ -21,7 +21,10 @@ from gaptrace.vocabulary import CAUSES as CAUSE_WORDS
 
 SCHEMA = "gaptrace.timeline/1"
 # Host time as drawn: causes of idle by name, and time that is nobody's wait.
-HOST_STATES = ("python", "dispatch", "launch", "runtime", "alloc", "compile", "sync", "profiler")
+HOST_STATES = (
+    "python", "dispatch", "launch", "runtime", "alloc", "compile", "sync", "profiler", "host_wait",
+    "unattributed",
+)  # fmt: skip
 NAME_LENGTH = 300
 
 __all__ = ["CAUSES", "CLASSES", "HOST_STATES", "Blocks", "Names", "Stretch", "as_data"]
@@ -67,6 +70,10 @@ class Blocks:
 
     def __len__(self) -> int:
         return int(self.start.size)
+
+    def of(self, chosen: np.ndarray) -> Blocks:
+        """The blocks that a mask or their places choose."""
+        return Blocks(*(column[chosen] for column in vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,6 @@ from gaptrace.trace import Cat, Ints
 STREAMS_SHOWN = 8
 THREADS_SHOWN = 2
 DEEPEST = 24
-PYTHON = CAUSES.index("python")
 
 
 @dataclass(frozen=True)
@@ -171,12 +170,16 @@ class _Window:
         cause_ns = gaps.cause_ns[chosen]
         whole = np.zeros(chosen.size, np.bool_)
         for single in (GRAPH_NODE, DEVICE_WAIT, UNATTRIBUTED):
-            here = cause_ns[:, single] > 0
+            here = cause_ns[:, single] == gaps.dur[chosen]
+            if single == UNATTRIBUTED:
+                here &= gaps.launch[chosen] < 0
             whole |= here
             add(gaps.start[chosen[here]], gaps.end[chosen[here]], single)
         late = chosen[~whole]
-        until = gaps.end[late] - gaps.cause_ns[late, LAUNCH]
-        add(until, gaps.end[late], LAUNCH)
+        sent = gaps.end[late] - gaps.cause_ns[late, DEVICE_WAIT]
+        until = sent - gaps.cause_ns[late, LAUNCH]
+        add(until, sent, LAUNCH)
+        add(sent, gaps.end[late], DEVICE_WAIT)
         lanes = self.scope.trace.lane[gaps.launch[late]] if late.size else late
         for lane in np.unique(lanes):
             own = lanes == lane
@@ -190,7 +193,8 @@ class _Window:
                 piece = iv.intersect(covered, waits)
                 add(piece.start, piece.end, CAUSES.index(name))
                 rest = iv.subtract(rest, covered)
-            add(rest.start, rest.end, PYTHON)
+            own_rest = self.scope.analysis.threads[int(lane)].rest
+            add(rest.start, rest.end, CAUSES.index(own_rest))
         return self._ordered(pieces)
 
     def _thinned(self, blocks: Blocks, opens: Ints) -> Blocks:
@@ -257,8 +261,9 @@ class _Window:
             rest = iv.subtract(rest, iv.union(piece.start, piece.end))
             kind = np.full(piece.start.size, HOST_STATES.index(name), np.int64)
             pieces.append((piece.start, piece.end, kind))
-        python = np.full(rest.start.size, HOST_STATES.index("python"), np.int64)
-        return self._ordered([*pieces, (rest.start, rest.end, python)])
+        own = HOST_STATES.index(self.scope.analysis.threads[lane].rest)
+        kind = np.full(rest.start.size, own, np.int64)
+        return self._ordered([*pieces, (rest.start, rest.end, kind)])
 
     def _nested(self, rows: Ints, limit: int, what: str) -> Blocks:
         """Events in time order with how deep each lies in others; the shortest give way."""

@@ -73,6 +73,8 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
         contexts.append(context)
         watched = Watched(context.new_page())
         watched.page.goto(f"file://{path}{place}")
+        if options.get("java_script_enabled", True) and "data-timeline=" in text:
+            watched.page.wait_for_selector("html[data-ready=yes]")
         return watched
 
     yield visit

@@ -302,15 +302,21 @@ def test_a_trace_that_has_gone_closes_the_tab_that_was_opened_for_it(
 ) -> None:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.route("https://ui.perfetto.dev/**", lambda route: route.fulfill(body=PERFETTO))
-    context.route("**/trace?*", lambda route: route.fulfill(status=404, body="gone"))
+    # Answered once the tab is there: of one closed at birth playwright says nothing.
+    held: list[Any] = []
+    context.route("**/trace?*", lambda route: held.append(route))
     page = context.new_page()
     page.goto(f"{dashboard.url}/run?run={dashboard.ids()['demo · eager']}")
     timeline(page)
     with context.expect_page() as opening:
         page.click("#perfetto")
+    opening.value.wait_for_load_state()
+    held[0].fulfill(status=404, body="gone")
     page.wait_for_selector("#perfetto:has-text('the trace file has gone')")
-    page.wait_for_timeout(100)
-    assert opening.value.is_closed()
+    end = time.monotonic() + 20
+    while not opening.value.is_closed():
+        assert time.monotonic() < end
+        page.wait_for_timeout(30)
     page.wait_for_selector("#perfetto:has-text('Open in Perfetto')")
     context.close()
 
@@ -451,7 +457,8 @@ def test_every_page_at_both_widths(
         reduced_motion="reduce",
     )
     shown(page, name)
-    page.wait_for_timeout(300)
+    # What was put in last has been laid out and painted.
+    page.evaluate("new Promise(d => requestAnimationFrame(() => requestAnimationFrame(d)))")
     wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert wide[0] <= wide[1], "the page scrolls sideways"
     page.screenshot(path=pictures / f"dashboard-{name}-{scheme}-{width}.png", full_page=True)

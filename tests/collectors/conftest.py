@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,13 @@ class Collected:
         return [e["name"] for e in sorted(spans, key=lambda e: float(e["ts"]))]
 
 
+@cache
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
 class Bench:
     """A folder to write scripts into and record them from."""
 
@@ -112,7 +120,12 @@ class Bench:
         return path
 
     def collect(self, *words: object, name: str = "run", timeout: int = 300) -> Collected:
-        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`, torch imported before."""
+        """`python -m gaptrace_collectors -o runs --name NAME WORDS...`, torch imported before.
+
+        With a GPU in interpreters of its own: CUDA cannot be used in forks of a process that did.
+        """
+        if _has_gpu():
+            return self.collect_fresh(*words, name=name, timeout=timeout)
         command = self._command(words, name)[1:]
         done = self._warm().run(command, cwd=self.folder, env=environment(), timeout=timeout)
         return Collected(done.returncode, done.stdout, done.stderr, self.folder / "runs" / name)

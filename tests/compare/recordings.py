@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,3 +105,10 @@ def noisy(
 def values_of(rows: Sequence[Any]) -> dict[str, str]:
     """Verdict by metric."""
     return {row.id: row.verdict for row in rows}
+
+
+def with_steps(whole: Recording, keep: npt.ArrayLike) -> Recording:
+    """The same recording with some of its steps, by their place among the counted ones."""
+    chosen = np.asarray(keep)
+    steps = {name: column[chosen] for name, column in whole.steps.items()}
+    return dataclasses.replace(whole, steps=steps, complete=int(steps["closed"].sum()))

@@ -29,7 +29,7 @@ from gaptrace.results.comparison import (
     WORSE,
     MetricRow,
 )
-from tests.compare.recordings import noisy, recording, values_of
+from tests.compare.recordings import noisy, recording, values_of, with_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,8 +154,8 @@ def test_half_splits_of_one_recording_are_within_noise() -> None:
             places = np.random.default_rng(seed).permutation(periods.size)
             half = periods.size // 2
             rows = rows_of(
-                [whole.with_steps(np.sort(places[:half]))],
-                [whole.with_steps(np.sort(places[half:]))],
+                [with_steps(whole, np.sort(places[:half]))],
+                [with_steps(whole, np.sort(places[half:]))],
             )
             verdicts = [row.verdict for row in rows.values() if row.verdict != WITHHELD]
             within += sum(verdict == WITHIN_NOISE for verdict in verdicts)

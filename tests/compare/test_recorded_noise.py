@@ -14,6 +14,7 @@ from gaptrace.compare.recording import Recording, record
 from gaptrace.compare.rows import metric_rows
 from gaptrace.reading.loading import load
 from gaptrace.results.comparison import WITHHELD, WITHIN_NOISE
+from tests.compare.recordings import with_steps
 
 SPLITS = 200
 FILES = ("sam_eager_a100", "sam_compiled_a100", "compile_gtx1650_skewed_clocks")
@@ -23,7 +24,7 @@ def verdicts_of_halves(whole: Recording, seed: int) -> list[str]:
     count = whole.steps["step"].size
     places = np.random.default_rng(seed).permutation(count)
     halves = [
-        [whole.with_steps(np.sort(part))] for part in (places[: count // 2], places[count // 2 :])
+        [with_steps(whole, np.sort(part))] for part in (places[: count // 2], places[count // 2 :])
     ]
     rows = metric_rows(
         halves[0], halves[1], distorted={}, chosen=sources(halves), seed=7, resamples=2_000
@@ -53,7 +54,7 @@ def test_steps_of_the_samples_dealt_out_as_runs_do_not_differ(mode: str) -> None
     for seed in range(SPLITS):
         places = np.random.default_rng(seed).permutation(count)
         sides = [
-            [whole.with_steps([place]) for place in part]
+            [with_steps(whole, [place]) for place in part]
             for part in (places[: count // 2], places[count // 2 :])
         ]
         if min(len(side) for side in sides) < 3:
@@ -69,4 +70,4 @@ def test_steps_of_the_samples_dealt_out_as_runs_do_not_differ(mode: str) -> None
 
 def _as_runs(steps: list[Recording]) -> list[Recording]:
     """Each step as a run of two equal steps, so that a side of three has five and more."""
-    return [step.with_steps([0, 0]) for step in steps]
+    return [with_steps(step, [0, 0]) for step in steps]

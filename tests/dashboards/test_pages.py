@@ -19,12 +19,25 @@ pytest.importorskip("dash")
 from dash import dcc
 from dash.development.base_component import Component
 
+from gaptrace.document.blocks import (
+    Block,
+    Fact,
+    Facts,
+    Sentence,
+    Table,
+    Text,
+    blocks_of,
+    quantities_of,
+)
+from gaptrace.document.sections import ANALYSIS, PAIR, RUN, Context, remove, section
+from gaptrace.document.tables import figures, table
 from gaptrace.knowledge.glossary import entries
+from gaptrace.quantity import COUNT, NS, TRACED, Quantity
 from gaptrace_dashboards import library as library_module
 from gaptrace_dashboards.app import content_key, page, shell
 from gaptrace_dashboards.library import Library
 from gaptrace_dashboards.routes import Desk
-from gaptrace_dashboards.run_page import TAB_SECTIONS, tab_content
+from gaptrace_dashboards.run_page import LIVE, TAB_SECTIONS, said, tab_content
 from gaptrace_dashboards.urls import TABS, compare_url, parse, run_url
 from gaptrace_dashboards.what_if import answer
 from tests.builders import decode_events, kernel, mark, op
@@ -128,12 +141,12 @@ def test_the_run_page_says_the_analysis_and_jumps_to_every_place(
 
 def test_every_tab_has_content_and_is_known(desk: Desk, ids: dict[str, str]) -> None:
     assert set(TAB_SECTIONS) == set(TABS)
-    said = {name: words(layout) for name, layout in layouts(desk, ids) if name.startswith("demo")}
-    assert "size of x changed" in said["demo · eager compile"]
-    assert "call to print" in said["demo · eager compile"]
-    assert "board power 210 W of 700 W" in said["demo · eager power"]
-    assert re.search(r"\b79\b.{0,40}kernels of 225 eager", said["demo · eager fusion"])
-    assert "Predicted against measured" in said["demo · eager fusion"]
+    shown = {name: words(layout) for name, layout in layouts(desk, ids) if name.startswith("demo")}
+    assert "size of x changed" in shown["demo · eager compile"]
+    assert "call to print" in shown["demo · eager compile"]
+    assert "board power 210 W of 700 W" in shown["demo · eager power"]
+    assert re.search(r"\b79\b.{0,40}kernels of 225 eager", shown["demo · eager fusion"])
+    assert "Predicted against measured" in shown["demo · eager fusion"]
     bare = {name: words(layout) for name, layout in layouts(desk, ids) if "small" in name}
     assert "Compiled step, predicted" in bare["small_decoder_graph compile"]
     assert "No power or clock samples" in bare["small_decoder_graph power"]
@@ -344,3 +357,77 @@ def test_a_bare_trace_has_its_square_with_predictions(desk: Desk, ids: dict[str,
     assert "What would help" in text
     assert "measured" in text
     assert "predicted" in text
+
+
+def test_a_toy_section_reaches_its_pages_by_being_registered(
+    desk: Desk, ids: dict[str, str]
+) -> None:
+    """Of a recording, of a run and of a pair; a long table of it is a grid."""
+    toys = {ANALYSIS: run_url(ids["demo · eager"]), RUN: run_url(ids["demo · eager"].split(".")[0]),
+            PAIR: compare_url([ids["demo · eager"], ids["demo · graph"]])}  # fmt: skip
+    for kind, href in toys.items():
+
+        @section(kind, "toy", "Toys")
+        def build(_result: Any, _context: Context) -> Iterator[Block]:
+            yield Facts((Fact(Text("toys counted"), (Quantity(8_917, COUNT),)),))
+            yield table("toys", "all toys", range(40), [figures("toy", NS, lambda n: n, TRACED)])
+
+        try:
+            layout = page(desk, parse(href))
+        finally:
+            remove(kind, "toy")
+        assert "toys counted 8917" in words(layout), kind
+        grid = next(item for item in walk(layout) if getattr(item, "id", "") == "toys-grid")
+        assert [row["toy"] for row in grid.rowData] == list(range(40))
+        assert grid.columnDefs[0]["headerName"] == "toy, ns (as profiled)"
+        assert "toys counted" not in words(page(desk, parse(href)))
+
+
+def numbers(markup: str) -> Iterator[tuple[str, str, str]]:
+    """Value, unit and basis of each number; those of a cell stand at its column or its row."""
+    heads: list[dict[str, str]] = []
+    row: dict[str, str] = {}
+    column = 0
+    for tag, rest in re.findall(r"<(\w+)([^>]*)>", markup):
+        own = dict(re.findall(r'data-(v|unit|basis)="([^"]*)"', rest))
+        if tag == "table":
+            heads = []
+        elif tag == "tr":
+            row, column = own, 0
+        elif tag == "th":
+            heads.append(own)
+        elif tag == "td":
+            own, column = {**(heads[column] or row), **own}, column + 1
+        if "v" in own:
+            yield own["v"], own.get("unit", ""), own.get("basis", "")
+
+
+def test_every_quantity_of_a_document_is_on_its_pages(desk: Desk, ids: dict[str, str]) -> None:
+    """The same value, unit and basis, in markup or in a grid; the live timeline apart."""
+    for name in ("demo · eager", "demo · graph", "small_decoder_compiled"):
+        found = desk.library.recording(ids[name])
+        assert found is not None
+        analysis, run = desk.library.analysis(found), desk.library.run(found)
+        assert analysis is not None
+        layout = [
+            *page(desk, parse(run_url(found.id))),
+            *(tab_content(analysis, run, tab, None) for tab in TABS if tab != "ceilings"),
+        ]
+        shown = set()
+        for item in walk(layout):
+            markup = str(getattr(item, "data-html", ""))
+            shown |= set(numbers(markup))
+            for row in getattr(item, "rowData", None) or ():
+                shown |= {(f"{v:.10g}",) for v in row.values() if isinstance(v, (int, float))}
+        checked = 0
+        for block in blocks_of(said(analysis, run, LIVE)):
+            # What bars and findings draw stands beside them in words.
+            if not isinstance(block, (Sentence, Facts, Table)):
+                continue
+            for one in quantities_of(block):
+                if one.value is not None:
+                    text = f"{one.value:.10g}"
+                    alike = (text, one.unit, one.basis) in shown or (text,) in shown
+                    assert alike, (name, one)
+                    checked += 1
+        assert checked > 200

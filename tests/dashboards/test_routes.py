@@ -288,7 +288,7 @@ def test_a_python_stack_is_shown_where_it_was_recorded() -> None:
         frame("serve.py(10): main", at=0, dur=last),
         frame("model.py(7): step", at=0, dur=last),
     ]
-    panel = gap_panel(analyze(trace_of(*events, *stack)), 3)
+    panel = gap_panel(Scope(analyze(trace_of(*events, *stack))), 3)
     assert "serve.py(10): main" in panel
     assert "not recorded" not in panel
 

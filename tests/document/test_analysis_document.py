@@ -311,7 +311,7 @@ def test_the_short_form_shows_three_and_counts_the_rest() -> None:
     assert isinstance(evidence, Table)
     first = sample().findings[0].evidence[0]
     assert column(evidence, "for")[0] == Quantity(first.end_ns - first.start_ns, NS, TRACED)
-    assert evidence.rows[0].key == f"row:{first.row}"
+    assert evidence.rows[0].key == first.target
 
 
 def test_nothing_found_is_said() -> None:

@@ -11,6 +11,7 @@ from gaptrace.knowledge.engines import LabelStyle, engine_parts, engines, label_
 from gaptrace.knowledge.tables import table
 from gaptrace.measure.labels import read_label
 
+README = Path(__file__).parents[2] / "README.md"
 PAGE = Path(knowledge.__file__).with_name("ENGINES.md")
 STEPS = {
     "step": "a step",
@@ -98,6 +99,21 @@ def test_the_page_says_what_the_data_holds(request: pytest.FixtureRequest) -> No
     if request.config.getoption("--golden"):
         PAGE.write_text(page(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_the_readme_has_the_table(request: pytest.FixtureRequest) -> None:
+    """Engine and label style against step, phase, batch, tokens and part; `--golden` writes it."""
+    head = ["engine", "label style", "step", "phase", "batch", "tokens", "part of the host's time"]
+    rows = [[c[0], c[1], *c[3:8]] for c in map(cells, label_styles())]
+    table = "\n".join(markdown(head, rows))
+    text = README.read_text(encoding="utf-8")
+    before, rest = text.split("<!-- engines -->\n")
+    _, after = rest.split("<!-- /engines -->")
+    whole = f"{before}<!-- engines -->\n\n{table}\n\n<!-- /engines -->{after}"
+    if request.config.getoption("--golden"):
+        README.write_text(whole, encoding="utf-8")
+        text = whole
+    assert text == whole
 
 
 def test_parts_and_labels_name_what_there_is() -> None:

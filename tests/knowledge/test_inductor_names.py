@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gaptrace.knowledge.kernel_names import InductorName, inductor_parts
+from gaptrace.knowledge.inductor_names import InductorName, inductor_parts
 
 
 @pytest.mark.parametrize(

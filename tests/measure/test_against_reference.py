@@ -50,7 +50,7 @@ FIGURES = (
 def analyzed(trace: Trace) -> tuple[Device, ...]:
     links = link(trace)
     kinds = call_kinds(trace, links)
-    return devices(trace, links, activities(trace, kinds))
+    return devices(trace, links, activities(trace, links, kinds))
 
 
 def gap_rows(device: Device) -> list[tuple[int, int, dict[str, int]]]:
@@ -59,7 +59,7 @@ def gap_rows(device: Device) -> list[tuple[int, int, dict[str, int]]]:
         (
             int(found.start[i]),
             int(found.end[i]),
-            {name: int(ns) for name, ns in zip(CAUSES, found.cause_ns[i], strict=True) if ns},
+            {name: int(ns) for name, ns in zip(CAUSES, found.raw_cause_ns[i], strict=True) if ns},
         )
         for i in range(len(found))
     ]
@@ -69,7 +69,7 @@ def steps_on(trace: Trace, device: Device, marks: Marks) -> Steps:
     links = link(trace)
     kinds = call_kinds(trace, links)
     return measure_steps(
-        trace, device, marks, host_clock(trace, links, kinds, activities(trace, kinds))
+        trace, device, marks, host_clock(trace, links, kinds, activities(trace, links, kinds))
     )
 
 

@@ -46,7 +46,7 @@ def step(
 
 
 def steps(count: int, **how: object) -> list[Event]:
-    """Regular steps, and one op on another thread: without any op causes are doubtful."""
+    """Regular steps, and one op on another thread: what theirs did between calls is not known."""
     found = [e for i in range(count) for e in step(i, 100 * i, i + 1, **how)]  # type: ignore[arg-type]
     return [*found, op("aten::elsewhere", at=1, dur=1, tid=9)]
 
@@ -71,8 +71,12 @@ def test_a_regular_trace_in_numbers_one_can_check_by_head() -> None:
     }
     assert head.rate.tokens_per_s == 1e7
     # The GPU is dry from 60 to 120; the next launch call starts at 110.
-    assert {k: v for k, v in head.idle_by_cause_ns.items() if v} == {"python": 50, "launch": 10}
-    assert {k: v for k, v in head.host_time_ns.items() if v} == {"python": 95, "launch": 5}
+    assert {k: v for k, v in head.idle_by_cause_ns.items() if v} == {
+        "unattributed": 50,
+        "launch": 10,
+    }
+    assert {k: v for k, v in head.host_time_ns.items() if v} == {"unattributed": 95, "launch": 5}
+    assert a.result.devices[0].idle_by_cause_ns["python"] == 300
     assert a.quality.verdict == "ok"
     assert a.sentence.startswith("Decode: 10\u2009000\u2009000 tok/s, 0.10 µs per step")
 

@@ -15,10 +15,6 @@ from gaptrace.reading.loading import load
 EXPECTED: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "cases_expected.json").read_text()
 )
-# Clocks, launch bounds, copies and ops of another thread are the waits' business.
-OTHERS = {name for name, case in EXPECTED.items() if case["kind"] in "FGH"} | {
-    "ops_of_another_thread"
-}
 # Trace -> what finds the steps, what they are, how many of them count.
 KINDS = {
     "gpt2_4_compiled": ("repeated annotations", "decode"),
@@ -72,7 +68,7 @@ def near(found: float | None, wanted: float) -> bool:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("name", sorted(EXPECTED.keys() - OTHERS))
+@pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_cases(corpus: Path, name: str) -> None:
     case = EXPECTED[name]
     assert case["args"] == []

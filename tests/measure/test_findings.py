@@ -282,7 +282,7 @@ def test_a_busy_gpu_makes_it_late_launches() -> None:
             launch(at=at + 100_000, dur=1_000, corr=corr + 500),
             kernel(GEMM, at=at + 101_500, dur=398_500, corr=corr + 500),
         ]
-        wait = runtime("cudaDeviceSynchronize", at=at + 102_000, dur=397_000)
+        wait = runtime("cudaDeviceSynchronize", at=at + 102_000, dur=398_000)
         return [*launch_bound(at, corr, step), *long, wait]
 
     found = loop(draw, period=500_000)

@@ -7,9 +7,11 @@ import hashlib
 import html
 import json
 import re
+import zlib
 from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -93,6 +95,10 @@ class Parsed(HTMLParser):
             self.styles.append(data)
         else:
             self.words.append(data)
+
+    def unpacked(self, name: str) -> Any:
+        """Data that the page carries deflated."""
+        return json.loads(zlib.decompress(base64.b64decode(self.data[name])))
 
     @property
     def text(self) -> str:
@@ -189,20 +195,19 @@ def tables(block: object) -> list[Table]:
     return [block.table] if isinstance(block, (Chart, Timeline)) and block.table else []
 
 
-def test_every_number_carries_its_value_unit_and_basis() -> None:
-    cells = [
-        (found.get("data-v"), found.get("data-unit"), found.get("data-basis"))
-        for tag, found in Parsed(str(draw(material.table(), Page()))).elements
-        if tag == "td" and "data-unit" in found
-    ]
-    assert cells == [
-        ("4740000", "ns", "unprofiled"),
-        ("0.63", "share", None),
-        ("1230000", "ns", "unprofiled"),
-        ("8100", "ns", "traced"),
-        (None, "ns", None),
-        ("12345", "count", None),
-    ]
+def test_every_number_has_a_value_and_its_column_or_row_the_unit_and_basis() -> None:
+    found = Parsed(str(draw(material.table(), Page()))).elements
+    of = {
+        tag: [(a["data-unit"], a.get("data-basis")) for name, a in found if name == tag
+              and "data-unit" in a]
+        for tag in ("th", "tr", "td")
+    }  # fmt: skip
+    table = material.table()
+    assert of["th"] == [(c.unit, c.basis or None) for c in table.columns if c.unit is not None]
+    assert of["tr"] == [(r.unit, r.basis or None) for r in table.rows if r.unit is not None]
+    assert of["th"]
+    values = [a["data-v"] for tag, a in found if tag == "td" and "data-v" in a]
+    assert values == ["4740000", "0.63", "1230000", "8100", "12345"]
 
 
 def test_a_table_says_units_and_bases_once_and_reasons_in_words() -> None:
@@ -242,7 +247,7 @@ def timelines() -> list[Timeline]:
 
 def test_targets_lead_to_sections_steps_gaps_and_evidence() -> None:
     page = Parsed(render(doc(sample("eager"))))
-    shown = json.loads(page.data["timelines"])["analyses"][0]["views"]
+    shown = page.unpacked("timelines")["analyses"][0]["views"]
     by_id = {view["id"]: view["data"] for view in shown}
     jumps = [found for tag, found in page.elements if tag == "a" and found.get("data-from")]
     assert jumps
@@ -272,7 +277,7 @@ def test_recorded_samples_stay_small() -> None:
 
 def test_the_embedded_data_is_the_result() -> None:
     analysis = sample("eager")
-    data = json.loads(Parsed(render(doc(analysis))).data["result"])
+    data = Parsed(render(doc(analysis))).unpacked("result")
     assert data["per_token"] == analysis.summary["per_token"]
     assert data["schema"] == "gaptrace.analysis/1"
 
@@ -280,7 +285,7 @@ def test_the_embedded_data_is_the_result() -> None:
 def test_hostile_names_stay_text() -> None:
     text = render(doc(hostile()))
     page = Parsed(text)
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 4
     assert set(page.data) == {"timelines", "result"}
     assert not any(tag == "img" for tag, _ in page.elements)
     for raw in ("</script><img", "\x00", "\u202e", "\u2028"):

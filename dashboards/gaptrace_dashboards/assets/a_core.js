@@ -115,39 +115,18 @@ gaptrace.put_html = function (place, text) {
 };
 
 /* Tables of a report: sort by a column; the address holds it as `by-TABLE=-COLUMN`, counted from 1. */
-function value(cell) {
-  if (!cell) { return ""; }
-  return cell.hasAttribute("data-v") ? parseFloat(cell.getAttribute("data-v")) : cell.classList.contains("n") ? NaN : cell.textContent.toLowerCase();
-}
 function wireTable(table) {
-  var rows = Array.prototype.slice.call(table.tBodies[0].rows), heads = all("thead th", table);
-  if (rows.length < 8) { return; }
+  if (table.tBodies[0].rows.length < 8) { return; }
   var name = "by-" + (table.caption ? table.caption.textContent : "table").toLowerCase().replace(/[^a-z0-9]+/g, "-");
-  function order(column, up) {
-    heads.forEach(function (other, i) {
-      if (i === column) { other.setAttribute("aria-sort", up ? "ascending" : "descending"); } else { other.removeAttribute("aria-sort"); }
-    });
-    rows.map(function (row, i) { return [column < 0 ? i : value(row.cells[column]), i, row]; }).sort(function (a, b) {
-      if (a[0] !== a[0] || b[0] !== b[0]) { return (a[0] !== a[0]) - (b[0] !== b[0]) || a[1] - b[1]; }
-      return (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0) * (up ? 1 : -1) || a[1] - b[1];
-    }).forEach(function (k) { table.tBodies[0].appendChild(k[2]); });
-  }
-  heads.forEach(function (th, column) {
-    var sort = make("button", "sort");
-    sort.type = "button";
-    sort.setAttribute("aria-label", "sort by " + th.textContent);
-    sort.addEventListener("click", function () {
-      var up = th.getAttribute("aria-sort") === "descending" || (!th.hasAttribute("aria-sort") && !th.classList.contains("n")), change = {};
-      order(column, up);
-      change[name] = (up ? "" : "-") + (column + 1);
-      gaptrace.put(change, "replace");
-    });
-    th.append(sort);
+  var order = window.gaptraceSort(table, function (column, up) {
+    var change = {};
+    change[name] = (up ? "" : "-") + (column + 1);
+    gaptrace.put(change, "replace");
   });
   table.gaptraceRestore = function () {
     var found = /^(-?)(\d+)$/.exec(gaptrace.get(name) || ""), column = found ? found[2] - 1 : -1;
-    if (column >= heads.length) { column = -1; }
-    if (column >= 0 || heads.some(function (th) { return th.hasAttribute("aria-sort"); })) { order(column, column < 0 || !found[1]); }
+    if (column >= table.rows[0].cells.length) { column = -1; }
+    if (column >= 0 || table.querySelector("th[aria-sort]")) { order(column, column < 0 || !found[1]); }
   };
   table.gaptraceRestore();
 }

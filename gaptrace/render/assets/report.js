@@ -1,8 +1,8 @@
 /* What scripts add to a report that is complete without them: sort, filter, copy, zoom, theme, keys. */
 (function () {
 "use strict";
-var root = document.documentElement, timelines = {}, doc = null, quiet = false;
-function all(selector, within) { return Array.prototype.slice.call((within || document).querySelectorAll(selector)); }
+var root = document.documentElement, timelines = [], quiet = false;
+function all(selector, within) { return Array.from((within || document).querySelectorAll(selector)); }
 function make(tag, css, text) {
   var e = document.createElement(tag);
   if (css) { e.className = css; }
@@ -17,11 +17,19 @@ function button(text, title, act) {
   return b;
 }
 
+/* What a page carries as deflated JSON, as text; a browser that cannot read it shows the drawings. */
+function unpacked(id) {
+  var held = document.getElementById(id);
+  if (!held || !window.DecompressionStream) { return Promise.reject(new Error("no " + id)); }
+  var bytes = Uint8Array.from(atob(held.textContent), function (c) { return c.charCodeAt(0); });
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+}
+
 /* Theme: the stored choice, else the system's. */
 function isDark() {
   return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
-function redrawAll() { Object.keys(timelines).forEach(function (k) { timelines[k].view.redraw(); }); }
+function redrawAll() { timelines.forEach(function (t) { t.view.redraw(); }); }
 function toggleTheme() {
   root.dataset.theme = isDark() ? "light" : "dark";
   try { localStorage.setItem("gaptrace-theme", root.dataset.theme); } catch (refused) { /* not kept */ }
@@ -30,34 +38,15 @@ function toggleTheme() {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 
 /* Tables. */
-function valueOf(cell) {
-  if (!cell) { return ""; }
-  return cell.hasAttribute("data-v") ? parseFloat(cell.getAttribute("data-v")) : cell.classList.contains("n") ? NaN : cell.textContent.toLowerCase();
-}
 function whole(cell) {
   var full = cell.querySelector(".whole");
   return cell.hasAttribute("data-v") ? cell.getAttribute("data-v") : (full || cell).textContent.trim();
 }
 function wireTable(table) {
-  var body = table.tBodies[0], rows = Array.prototype.slice.call(body.rows), frame = table.closest(".frame");
+  var body = table.tBodies[0], rows = Array.from(body.rows), frame = table.closest(".frame");
   var heads = all("thead th", table);
   if (rows.length < 8) { return; }
-  heads.forEach(function (th, column) {
-    var sort = button("", "sort", function () {
-      var up = th.getAttribute("aria-sort") === "descending" || (!th.hasAttribute("aria-sort") && !th.classList.contains("n"));
-      heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
-      th.setAttribute("aria-sort", up ? "ascending" : "descending");
-      var keyed = rows.map(function (row, i) { return [valueOf(row.cells[column]), i, row]; });
-      keyed.sort(function (a, b) {
-        if (a[0] !== a[0] || b[0] !== b[0]) { return (a[0] !== a[0]) - (b[0] !== b[0]) || a[1] - b[1]; }
-        return (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0) * (up ? 1 : -1) || a[1] - b[1];
-      });
-      keyed.forEach(function (k) { body.appendChild(k[2]); });
-    });
-    sort.className = "sort";
-    sort.setAttribute("aria-label", "sort by " + th.textContent);
-    th.appendChild(sort);
-  });
+  window.gaptraceSort(table);
   var tools = make("div", "tools"), box = make("input"), count = make("span", "soft");
   box.type = "search";
   box.placeholder = "filter";
@@ -74,9 +63,7 @@ function wireTable(table) {
   });
   tools.append(box, count, button("Copy CSV", "copy the rows shown as CSV", function () {
     var lines = [heads.map(function (th) { return th.firstChild ? th.textContent.trim() : ""; })];
-    Array.prototype.forEach.call(body.rows, function (row) {
-      if (!row.hidden) { lines.push(Array.prototype.map.call(row.cells, whole)); }
-    });
+    Array.from(body.rows).forEach(function (row) { if (!row.hidden) { lines.push(Array.from(row.cells, whole)); } });
     copy(lines.map(function (line) { return line.map(function (v) { return /[",\n]/.test(v) ? '"' + v.replace(/"/g, '""') + '"' : v; }).join(","); }).join("\n") + "\n", count);
   }));
   frame.before(tools);
@@ -96,52 +83,51 @@ function copy(text, status) {
 }
 
 /* Timelines. */
-function mount(place) {
-  var id = place.dataset.timeline, found = doc.analyses.filter(function (a) { return a.id === id; })[0];
-  if (!found || !found.views.length) { return; }
-  var holder = make("div"), choice = make("div", "views");
-  choice.hidden = found.views.filter(function (v) { return v.listed; }).length < 2;
+function mount(place, found, looks) {
+  var holder = make("div"), choice = make("div", "views"), listed = found.views.filter(function (v) { return v.listed; });
+  choice.hidden = listed.length < 2;
   choice.setAttribute("role", "group");
   choice.setAttribute("aria-label", "which stretch to show");
   place.append(choice, holder);
-  var current = found.views[0];
-  var view = window.gaptraceTimeline(holder, current.data, {looks: doc.looks, names: found.names, dark: isDark});
+  var own = {id: found.id, views: found.views, listed: listed, place: place, current: found.views[0], show: show};
+  own.view = window.gaptraceTimeline(holder, own.current.data, {looks: looks, names: found.names, dark: isDark});
   function show(next) {
-    if (next !== current) { current = next; view.setData(next.data); }
-    place.previousElementSibling.textContent = current.said;
-    all("button", choice).forEach(function (b) { b.setAttribute("aria-pressed", String(b.dataset.view === current.id)); });
+    if (next !== own.current) { own.current = next; own.view.setData(next.data); }
+    place.previousElementSibling.textContent = next.said;
+    all("button", choice).forEach(function (b) { b.setAttribute("aria-pressed", String(b.dataset.view === next.id)); });
   }
-  found.views.forEach(function (v) {
-    if (!v.listed) { return; }
+  listed.forEach(function (v) {
     var b = button(v.data.title, "", function () { show(v); remember(); });
     b.dataset.view = v.id;
     choice.append(b);
   });
-  timelines[id] = {view: view, show: show, views: found.views, place: place, current: function () { return current; }};
-  show(current);
+  timelines.push(own);
+  show(own.current);
   place.closest(".timeline").classList.add("mounted");
   holder.addEventListener("gaptrace:view", function (event) {
     if (event.detail.by !== "user") { return; }
     later();
-    var from = event.detail.start_ns - current.data.start_ns, to = event.detail.end_ns - current.data.start_ns;
-    Object.keys(timelines).forEach(function (other) {
-      var t = timelines[other], start = t.current().data.start_ns;
-      if (other !== id && place.dataset.brush && t.place.dataset.brush === place.dataset.brush) { t.view.setView(start + from, start + to); }
+    var start = own.current.data.start_ns, from = event.detail.start_ns - start, to = event.detail.end_ns - start;
+    timelines.forEach(function (t) {
+      var first = t.current.data.start_ns, alike = place.dataset.brush && t.place.dataset.brush === place.dataset.brush;
+      if (t !== own && alike) { t.view.setView(first + from, first + to); }
     });
   });
   holder.addEventListener("gaptrace:select", remember);
 }
-function jump(viewId, from, to, keep) {
-  Object.keys(timelines).some(function (id) {
-    var own = timelines[id].views.filter(function (v) { return v.id === viewId; })[0];
-    if (!own) { return false; }
-    reveal(timelines[id].place);
-    timelines[id].show(own);
-    if (from) { timelines[id].view.selectRange(from, to); }
-    timelines[id].place.scrollIntoView({block: "center"});
-    if (!keep) { timelines[id].view.focus(); }
-    return true;
+/* Shows a view where it is; says which timeline that is. */
+function shown(viewId) {
+  return timelines.find(function (t) {
+    var next = t.views.find(function (v) { return v.id === viewId; });
+    if (next) { reveal(t.place); t.show(next); t.place.scrollIntoView({block: "center"}); }
+    return next;
   });
+}
+function jump(viewId, from, to) {
+  var t = shown(viewId);
+  if (!t) { return; }
+  if (from) { t.view.selectRange(from, to); }
+  t.view.focus();
 }
 document.addEventListener("click", function (event) {
   var link = event.target.closest("a[data-view]");
@@ -162,20 +148,15 @@ var wait = 0;
 function later() { clearTimeout(wait); wait = setTimeout(remember, 200); }
 function remember() {
   if (quiet) { return; }
-  var active = document.activeElement, id = Object.keys(timelines).filter(function (k) { return timelines[k].place.contains(active); })[0] || Object.keys(timelines)[0];
-  if (!id) { return; }
-  var t = timelines[id], range = t.view.view().map(Math.round);
-  history.replaceState(null, "", "#v=" + encodeURIComponent(t.current().id) + "&t=" + range.join("-"));
+  var own = timelines.find(function (t) { return t.place.contains(document.activeElement); }) || timelines[0];
+  if (own) { history.replaceState(null, "", "#v=" + encodeURIComponent(own.current.id) + "&t=" + own.view.view().map(Math.round).join("-")); }
 }
 function restore() {
   var held = /^#v=([^&]*)&t=(-?\d+)-(-?\d+)$/.exec(location.hash);
   if (held) {
     quiet = true;
-    Object.keys(timelines).some(function (id) {
-      var own = timelines[id].views.filter(function (v) { return v.id === decodeURIComponent(held[1]); })[0];
-      if (own) { reveal(timelines[id].place); timelines[id].show(own); timelines[id].view.setView(+held[2], +held[3]); timelines[id].place.scrollIntoView({block: "center"}); }
-      return own;
-    });
+    var t = shown(decodeURIComponent(held[1]));
+    if (t) { t.view.setView(+held[2], +held[3]); }
     quiet = false;
   } else if (location.hash.length > 1) {
     var target = document.getElementById(location.hash.slice(1));
@@ -201,14 +182,11 @@ function findings(by) {
   next.open = true;
   next.querySelector("summary").focus();
 }
-function visibleTimeline() {
-  return Object.keys(timelines).map(function (k) { return timelines[k]; }).filter(function (t) { return t.place.offsetParent; })[0];
-}
+function visibleTimeline() { return timelines.find(function (t) { return t.place.offsetParent; }); }
 function otherStep(by) {
   var t = visibleTimeline();
   if (!t) { return; }
-  var listed = t.views.filter(function (v) { return v.listed; }), at = listed.indexOf(t.current());
-  t.show(listed[(at + by + listed.length) % listed.length]);
+  t.show(t.listed[(t.listed.indexOf(t.current) + by + t.listed.length) % t.listed.length]);
   t.place.scrollIntoView({block: "center"});
 }
 var help = document.getElementById("keys");
@@ -226,12 +204,13 @@ document.addEventListener("keydown", function (event) {
 
 /* The buttons of the header. */
 function download() {
-  var held = document.getElementById("result");
-  var url = URL.createObjectURL(new Blob([held.textContent + "\n"], {type: "application/json"})), link = make("a");
-  link.href = url;
-  link.download = "gaptrace.json";
-  link.click();
-  setTimeout(function () { URL.revokeObjectURL(url); }, 1000);
+  unpacked("result").then(function (text) {
+    var url = URL.createObjectURL(new Blob([text + "\n"], {type: "application/json"})), link = make("a");
+    link.href = url;
+    link.download = "gaptrace.json";
+    link.click();
+    setTimeout(function () { URL.revokeObjectURL(url); }, 1000);
+  });
 }
 function wireHeader() {
   var place = document.querySelector(".actions");
@@ -253,13 +232,16 @@ all("a.def").forEach(function (link) {
   if (said) { link.title = said.textContent; }
 });
 all("table.data").forEach(wireTable);
-var held = document.getElementById("timelines");
-if (held) {
-  doc = JSON.parse(held.textContent);
-  all(".canvas[data-timeline]").forEach(mount);
-}
 all(".tabs>input").forEach(function (pick) { pick.addEventListener("change", redrawAll); });
-restore();
 window.addEventListener("hashchange", restore);
-root.dataset.ready = "yes";
+unpacked("timelines").then(function (text) {
+  var held = JSON.parse(text);
+  all(".canvas[data-timeline]").forEach(function (place) {
+    var found = held.analyses.find(function (a) { return a.id === place.dataset.timeline; });
+    if (found && found.views.length) { mount(place, found, held.looks); }
+  });
+}, function () { /* without data the drawings stay */ }).then(function () {
+  restore();
+  root.dataset.ready = "yes";
+});
 })();

@@ -122,26 +122,6 @@ function blockAt(l, t, slack) {
   return best;
 }
 
-var TILES = {
-  "diagonal-dense": [6, .34, function (c) { line(c, 2.2, [[-1, 1, 1, -1], [0, 6, 6, 0], [5, 7, 7, 5]]); }],
-  "diagonal-wide": [12, .34, function (c) { line(c, 3, [[-2, 10, 2, 14], [0, 0, 12, 12], [10, -2, 14, 2]]); }],
-  "vertical": [4, .34, function (c) { c.fillRect(0, 0, 1.7, 4); }],
-  "horizontal": [4, .34, function (c) { c.fillRect(0, 0, 4, 1.5); }],
-  "cross": [7, .34, function (c) { line(c, 1.7, [[0, 3.5, 7, 3.5], [3.5, 0, 3.5, 7]]); }],
-  "dotted": [5, .34, function (c) { c.fillRect(1, 1, 2, 2); }],
-  "dots-large": [8, .34, function (c) { dot(c, 2, 2, 1.9); dot(c, 6, 6, 1.9); }],
-  "dots-small": [4, .34, function (c) { dot(c, 2, 2, 1); }],
-  "checker": [8, .34, function (c) { c.fillRect(0, 0, 4, 4); c.fillRect(4, 4, 4, 4); }],
-  "hatched-outline": [6, 0, function (c) { line(c, 1, [[-1, 1, 1, -1], [0, 6, 6, 0], [5, 7, 7, 5]]); }]
-};
-
-function line(c, width, strokes) {
-  c.lineWidth = width;
-  strokes.forEach(function (s) { c.beginPath(); c.moveTo(s[0], s[1]); c.lineTo(s[2], s[3]); c.stroke(); });
-}
-
-function dot(c, x, y, r) { c.beginPath(); c.arc(x, y, r, 0, 7); c.fill(); }
-
 /* A colour as the bytes of a pixel without its alpha. */
 function bytes(context, colour) {
   context.fillStyle = colour;
@@ -153,7 +133,7 @@ function bytes(context, colour) {
    narrow for a pattern, and weight: how much of a patterned block is ink. */
 function inks(looks, dark, ratio, context, tone) {
   function ink(look) {
-    var colour = dark ? look.dark : look.light, tile = TILES[look.pattern];
+    var colour = dark ? look.dark : look.light, tile = look.tile;
     if (colour === "none") { return {solid: null, fine: bytes(context, tone.soft), weight: .4}; }
     var fine = bytes(context, colour);
     if (!tile) { return {solid: colour, fill: colour, fine: fine, weight: 1}; }
@@ -162,13 +142,14 @@ function inks(looks, dark, ratio, context, tone) {
     var c = own.getContext("2d");
     c.scale(size / tile[0], size / tile[0]);
     c.fillStyle = c.strokeStyle = colour;
-    c.globalAlpha = tile[1];
+    c.globalAlpha = tile[3];
     c.fillRect(0, 0, tile[0], tile[0]);
     c.globalAlpha = 1;
-    tile[2](c);
+    c.lineWidth = tile[2];
+    if (tile[2]) { c.stroke(new Path2D(tile[1])); } else { c.fill(new Path2D(tile[1])); }
     var fill = context.createPattern(own, "repeat");
     fill.setTransform(new DOMMatrix().scale(1 / ratio));
-    return {solid: colour, fill: fill, fine: fine, weight: tile[1] ? .7 : .4};
+    return {solid: colour, fill: fill, fine: fine, weight: tile[3] ? .7 : .4};
   }
   function plain(colour) { return {solid: colour, fill: colour, fine: bytes(context, colour), weight: 1}; }
   return {causes: looks.causes.map(ink), states: looks.states.map(ink), classes: looks.classes.map(ink),
@@ -193,24 +174,25 @@ function gaptraceTimeline(element, data, options) {
   bar.append(box, hits, button("−", "zoom out (s)", function () { zoom(1.6); }),
     button("+", "zoom in (w)", function () { zoom(1 / 1.6); }), button("fit", "fit (0)", fit),
     button("‹ gap", "previous gap ( [ )", function () { step("gap", -1); }),
-    button("gap ›", "next gap ( ] )", function () { step("gap", 1); }), make("span", "tl-hint"));
-  bar.lastChild.textContent = "click, then wheel or w a s d to zoom and move";
+    button("gap ›", "next gap ( ] )", function () { step("gap", 1); }), make("span", "tl-hint", "click, then wheel or w a s d to zoom and move"));
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
   canvas.setAttribute("aria-roledescription", "timeline");
   map.setAttribute("aria-hidden", "true");
   told.setAttribute("aria-live", "polite");
 
-  function make(tag, css) { var e = document.createElement(tag); e.className = css; return e; }
+  function make(tag, css, words) { var e = document.createElement(tag); e.className = css; e.textContent = words || ""; return e; }
   function button(text, title, act) {
-    var b = make("button", "tl-button");
-    b.type = "button"; b.textContent = text; b.title = title; b.setAttribute("aria-label", title);
+    var b = make("button", "tl-button", text);
+    b.type = "button"; b.title = title; b.setAttribute("aria-label", title);
     b.addEventListener("click", act);
     return b;
   }
   function text(i) { return i >= 0 && names[i] !== undefined ? names[i] : "–"; }
   function x(t) { return GUTTER + (t - view[0]) / (view[1] - view[0]) * room; }
   function time(px) { return view[0] + (px - GUTTER) / room * (view[1] - view[0]); }
+  function wide(l, i) { return Math.max((l.end[i] - l.start[i]) / (view[1] - view[0]) * room, 2); }
+  function upright(c, at, from) { c.beginPath(); c.moveTo(at, from); c.lineTo(at, AXIS + model.height); c.stroke(); }
   function zero() { return data.step ? data.step[0] : 0; }
 
   function setData(next, nextOptions) {
@@ -274,12 +256,7 @@ function gaptraceTimeline(element, data, options) {
   function step(type, by) {
     var l = type === "gap" ? model.gaps : chosen && chosen.lane;
     if (!l || !l.n) { return; }
-    var i;
-    if (chosen && chosen.lane === l) { i = chosen.index + by; }
-    else {
-      var middle = (view[0] + view[1]) / 2;
-      i = Math.min(firstAfter(l, middle), l.n - 1);
-    }
+    var i = chosen && chosen.lane === l ? chosen.index + by : Math.min(firstAfter(l, (view[0] + view[1]) / 2), l.n - 1);
     if (i >= 0 && i < l.n) { select({lane: l, index: i}); }
   }
   function otherLane(by) {
@@ -344,34 +321,27 @@ function gaptraceTimeline(element, data, options) {
       title = text(l.name[i]);
       if (l.type === "gpu") { rows.push(["class", options.looks.classes[l.kind[i]].word]); }
     }
+    var ops = l.type === "call" || l.type === "state" ? opsAround((from + to) / 2) : [];
     if (call >= 0 && calls) {
       var at = calls.start[call];
       rows.push(["launched by", text(calls.name[call]) + ", " + timeText((l.type === "gap" ? to : from) - at) + " earlier"]);
-      var ops = opsAround(at);
-      if (ops.length) { rows.push(["inside", ops.join(" › ")]); }
-    } else if (l.type === "call" || l.type === "state") {
-      var around = opsAround((from + to) / 2);
-      if (around.length) { rows.push(["inside", around.join(" › ")]); }
+      ops = opsAround(at);
     }
+    if (ops.length) { rows.push(["inside", ops.join(" › ")]); }
     rows.push(["in Perfetto", "visStart=" + fileTime(2 * from - to) + "&visEnd=" + fileTime(2 * to - from)]);
     return [title, rows];
   }
   function tell() {
-    told.replaceChildren();
     if (!chosen) {
-      told.append(make("p", "soft"));
-      told.lastChild.textContent = "Nothing selected. Click a block, or press ] for the next gap.";
-      (data.notes || []).forEach(function (note) { told.lastChild.textContent += " " + note + "."; });
+      var notes = (data.notes || []).map(function (note) { return " " + note + "."; }).join("");
+      told.replaceChildren(make("p", "soft", "Nothing selected. Click a block, or press ] for the next gap." + notes));
       return;
     }
     var said = told_of(chosen), list = make("dl", "facts");
-    told.append(make("p", "strong"), list);
-    told.firstChild.textContent = said[0];
+    told.replaceChildren(make("p", "strong", said[0]), list);
     said[1].forEach(function (row) {
-      var pair = make("div", ""), dt = make("dt", ""), dd = make("dd", "");
-      dt.textContent = row[0];
-      dd.textContent = row[1];
-      pair.append(dt, dd);
+      var pair = make("div", "");
+      pair.append(make("dt", "", row[0]), make("dd", "", row[1]));
       list.append(pair);
     });
   }
@@ -484,11 +454,11 @@ function gaptraceTimeline(element, data, options) {
   }
   /* What the search found, a mark for each pixel at most. */
   function hitMarks(c, l) {
-    var scale = room / (view[1] - view[0]), last = -1;
+    var last = -1;
     c.fillStyle = tone.accent;
     l.hits.forEach(function (i) {
       if (l.end[i] < view[0] || l.start[i] > view[1]) { return; }
-      var left = x(l.start[i]), right = left + Math.max((l.end[i] - l.start[i]) * scale, 2);
+      var left = x(l.start[i]), right = left + wide(l, i);
       if (right <= last) { return; }
       left = Math.max(left, last);
       c.fillRect(left, AXIS + l.y + l.height - 3, right - left, 3);
@@ -507,7 +477,7 @@ function gaptraceTimeline(element, data, options) {
       var at = Math.round(x(t + zero())) + .5, places = Math.max(0, Math.ceil(-Math.log10(size / unit[1]) - 1e-9));
       c.strokeStyle = tone.line;
       c.lineWidth = 1;
-      c.beginPath(); c.moveTo(at, AXIS - 4); c.lineTo(at, AXIS + model.height); c.stroke();
+      upright(c, at, AXIS - 4);
       c.fillStyle = tone.soft;
       if (at > GUTTER + 18 && at < GUTTER + room - 18) { c.fillText(grouped((t / unit[1]).toFixed(places)) + " " + unit[0], at, 9); }
     }
@@ -515,13 +485,13 @@ function gaptraceTimeline(element, data, options) {
     c.setLineDash([3, 3]);
     for (var i = 0; i < model.steps.n; i++) {
       var edge = Math.round(x(model.steps.start[i])) + .5;
-      if (edge > GUTTER) { c.beginPath(); c.moveTo(edge, AXIS - 6); c.lineTo(edge, AXIS + model.height); c.stroke(); }
+      if (edge > GUTTER) { upright(c, edge, AXIS - 6); }
     }
     c.setLineDash([]);
   }
   function mark(c, what, colour, width) {
     if (!what) { return; }
-    var l = what.lane, i = what.index, left = x(l.start[i]), w = Math.max((l.end[i] - l.start[i]) / (view[1] - view[0]) * room, 2);
+    var l = what.lane, i = what.index, left = x(l.start[i]), w = wide(l, i);
     c.strokeStyle = colour;
     c.lineWidth = width;
     c.strokeRect(left - .5, AXIS + l.y - .5, w + 1, l.height + 1);
@@ -534,7 +504,7 @@ function gaptraceTimeline(element, data, options) {
     c.bezierCurveTo(from[0], from[1] - 14, to[0], to[1] + 14, to[0], to[1]);
     c.moveTo(to[0] - 4, to[1] + 7); c.lineTo(to[0], to[1]); c.lineTo(to[0] + 4, to[1] + 7);
     c.stroke();
-    c.strokeRect(from[0] - 1, from[1] - 1, Math.max((model.calls.end[call] - model.calls.start[call]) / (view[1] - view[0]) * room, 2) + 2, model.calls.height + 2);
+    c.strokeRect(from[0] - 1, from[1] - 1, wide(model.calls, call) + 2, model.calls.height + 2);
   }
   /* Where the GPU is busy, drawn once for all views of the same stretch. */
   function busyMap(key) {

@@ -19,7 +19,8 @@ from gaptrace.render.drawing.picture import (
     round_values,
     said,
 )
-from gaptrace.render.elements import Element, element, percent
+from gaptrace.render.drawing.shapes import inset, label, line, sample, shape
+from gaptrace.render.elements import Element, percent
 from gaptrace.vocabulary import MODES
 
 HEIGHT, TOP, BOTTOM = 190, 38, 24
@@ -79,15 +80,11 @@ def draw_curves(panel: Panel, look: str, beside: Sequence[Panel] = ()) -> Pictur
 
     ticks = _ticks(low, high, logarithmic=logarithmic)
     room = 100 * CHARACTER * max((len(show(tick)) for tick in ticks), default=0) / NARROWEST
-    shapes = [element("text", panel.title, x=0, y=13, class_="strong")]
-    for tick in ticks:
-        y = up(tick)
-        shapes.append(element("line", x1=0, x2="100%", y1=y, y2=y, class_="grid"))
-        shapes.append(element("text", show(tick), x=0, y=y - 3, class_="soft halo"))
-    for x in xs:
-        text = places[x]
-        shapes.append(element("text", text, x=percent(across(x)), y=HEIGHT - 8, class_="soft mid"))
-    shapes.append(element("text", panel.x_label, x="100%", y=13, class_="soft end"))
+    shapes = [label(panel.title, 0, 13, "strong")]
+    for y, value in ((up(tick), show(tick)) for tick in ticks):
+        shapes += [line(0, y, "100%", y, "grid"), label(value, 0, y - 3, "soft halo")]
+    shapes += [label(places[x], percent(across(x)), HEIGHT - 8, "soft mid") for x in xs]
+    shapes.append(label(panel.x_label, "100%", 13, "soft end"))
     # What was measured is drawn last, on top of its limits.
     for series in sorted(panel.series, key=lambda item: item.style in ("line", "marks")):
         shapes += _curve(series, panel, look, across, up, shown)
@@ -118,36 +115,30 @@ def _curve(
     up: Callable[[float], float],
     shown: str,
 ) -> list[Element]:
-    name = css(series.key, look)
-    style = series.style if series.style in ("dashed", "dotted") else ""
-    points = [(point, float(point.y.value)) for point in series.points if point.y.value is not None]
+    name, style = css(series.key, look), _style(series)
+    points = [
+        (point, percent(across(point.x)), up(float(point.y.value)))
+        for point in series.points
+        if point.y.value is not None
+    ]
     shapes = []
     if series.style != "marks":
-        shapes += [
-            element(
-                "line", x1=percent(across(a.x)), x2=percent(across(b.x)), y1=up(y0), y2=up(y1),
-                class_=f"curve {name} {style}".strip(),
-            )
-            for (a, y0), (b, y1) in pairwise(points)
-        ]  # fmt: skip
-    for point, value in points:
+        kind = f"curve {name} {style}"
+        shapes += [line(x0, y0, x1, y1, kind) for (_, x0, y0), (_, x1, y1) in pairwise(points)]
+    for point, x, y in points:
         if ends := range_ends(point.y):
-            x = percent(across(point.x))
-            shapes.append(
-                element("line", x1=x, x2=x, y1=up(ends[0]), y2=up(ends[1]), class_="range")
-            )
+            shapes.append(line(x, up(ends[0]), x, up(ends[1]), "range"))
         if not style or point.hatched or len(points) == 1:
-            words = (
-                f"{series.label}, {panel.x_label} {units.count(point.x)}: {said(point.y, shown)}"
-            )
+            place = f"{panel.x_label} {units.count(point.x)}"
+            words = f"{series.label}, {place}: {said(point.y, shown)}"
             words += f", {point.label}" if point.label else ""
-            shape = TICKS[style] if style and not point.hatched else _marker(series, look)
-            shapes.append(
-                _placed(
-                    shape, name, percent(across(point.x)), up(value), words, hollow=point.hatched
-                )
-            )
+            form = TICKS[style] if style and not point.hatched else _marker(series, look)
+            shapes.append(_placed(form, name, x, y, words, hollow=point.hatched))
     return shapes
+
+
+def _style(series: Series) -> str:
+    return series.style if series.style in TICKS else ""
 
 
 def _marker(series: Series, look: str) -> str:
@@ -155,36 +146,22 @@ def _marker(series: Series, look: str) -> str:
     return MARKERS[entry.look.pattern if entry else "circle"]
 
 
-def _placed(shape: str, name: str, x: str, y: float, words: str = "", *, hollow: bool) -> Element:
-    return element(
-        "svg",
-        element(
-            "path",
-            element("title", words) if words else None,
-            d=shape,
-            class_=f"mark {name}{' hollow' if hollow else ''}",
-        ),
-        x=x,
-        y=y,
-        overflow="visible",
-    )
+def _placed(form: str, name: str, x: str, y: float, words: str = "", *, hollow: bool) -> Element:
+    mark = shape("path", f"mark {name}" + " hollow" * hollow, words, d=form)
+    return inset(x, y, mark, overflow="visible")
 
 
 def _sample(series: Series, look: str) -> Element:
     """A piece of the series' line, with its marker where it has one."""
-    name = css(series.key, look)
-    style = series.style if series.style in ("dashed", "dotted") else ""
+    name, style = css(series.key, look), _style(series)
     hollow = any(point.hatched for point in series.points)
-    line = element("line", x1=0, x2=36, y1=7, y2=7, class_=f"curve {name} {style}".strip())
+    piece = line(0, 7, 36, 7, f"curve {name} {style}")
     marker = _placed(_marker(series, look), name, "18", 7, hollow=hollow)
-    return element(
-        "svg",
-        line if series.style != "marks" else None,
+    return sample(
+        36,
+        14,
+        piece if series.style != "marks" else None,
         marker if not style or hollow else None,
-        width=36,
-        height=14,
-        class_="swatch",
-        aria_hidden="true",
     )
 
 

@@ -7,13 +7,14 @@ share of their time, so that a lane's colours stay true to scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gaptrace import units
 from gaptrace.render.drawing.picture import Entry, Picture, fill_entry
+from gaptrace.render.drawing.shapes import box, label, line, shape, stretched
 from gaptrace.render.elements import Element, element, number, percent
 from gaptrace.timeline.columns import CAUSES, CLASSES, HOST_STATES, Blocks, Stretch
 from gaptrace.timeline.views import Views
@@ -26,7 +27,9 @@ GAP_OBJECTS, FOCUSABLE = 24, 12
 # Marks that each kind of lane may use; together they stay under the most a drawing may hold.
 QUOTA = {"gpu": 550, "parts": 500, "calls": 150, "states": 350, "ops": 250}
 LANE, GAP_LANE, CALL_LANE, STATE_LANE, ROW = 22, 26, 10, 14, 13
-SPACE, AXIS, TITLE = 8, 22, 18
+SPACE, AXIS = 8, 22
+# The picked steps under one another: a title over each row.
+TITLE, ROW_HIGH, ROW_PITCH = 18, 20, 44
 DEPTH_SHOWN = 4
 # The one look that is an outline: its time is nobody's.
 OUTLINED = "k-unattributed"
@@ -44,23 +47,21 @@ class _Sheet:
     scale: float
     y: int = 0
     marks: int = 0
-    merged: int = 0
-
-    def __post_init__(self) -> None:
-        self.labels: list[tuple[str, int, int]] = []
-        self.body: list[Element] = []
-        self.names: list[Element] = []
+    labels: list[Element] = field(default_factory=list)
+    body: list[Element] = field(default_factory=list)
+    names: list[Element] = field(default_factory=list)
 
     def lane(
-        self, label: str, blocks: Blocks, height: int, looks: Sequence[str], quota: int
+        self, name: str, blocks: Blocks, height: int, looks: Sequence[str], quota: int, space: int
     ) -> int:
-        """Draw a lane at the present height and say where that was; no label draws none."""
+        """Draw a lane at the present height and say where that was; no name draws no label."""
         paths, marks = _lane(blocks, self.scale, self.y, height, looks, quota)
-        if label:
-            self.labels.append((label, self.y, height))
+        if name:
+            middle = self.y + (height + 9) / 2
+            self.labels.append(label(units.middle_elided(name, 19), "100%", middle, "soft end"))
         self.body += paths
         self.marks += marks
-        top, self.y = self.y, self.y + height
+        top, self.y = self.y, self.y + height + space
         return top
 
 
@@ -69,57 +70,40 @@ def draw_lanes(item: Stretch) -> Picture:
     sheet = _Sheet(WIDTH / item.span_ns)
     if item.step is not None and item.step != (0, item.span_ns):
         left, right = (number(end * sheet.scale) for end in item.step)
-        sheet.body.append(element("path", d=f"M{left} 0V999M{right} 0V999", class_="edge"))
+        sheet.body.append(shape("path", "edge", d=f"M{left} 0V999M{right} 0V999"))
     for lane in item.gpu:
         quota = QUOTA["gpu"] // len(item.gpu)
-        sheet.lane(f"GPU {lane.label}", lane.blocks, LANE, CLASS_LOOKS, quota)
-        sheet.y += 2
+        sheet.lane(f"GPU {lane.label}", lane.blocks, LANE, CLASS_LOOKS, quota, 2)
     bottom = sheet.y - 2
     sheet.y += SPACE - 2
-    gap_y = sheet.lane("gaps, by cause", item.parts, GAP_LANE, CAUSE_LOOKS, QUOTA["parts"])
-    sheet.y += SPACE
+    quota = QUOTA["parts"]
+    gap_y = sheet.lane("gaps, by cause", item.parts, GAP_LANE, CAUSE_LOOKS, quota, SPACE)
     call_y = sheet.y
     if len(item.calls):
-        wide = np.full(len(item.calls), max(int(1.4 / sheet.scale), 1))
-        ticks = Blocks(item.calls.start, wide, item.calls.name, item.calls.kind)
-        sheet.lane("launch calls", ticks, CALL_LANE, ("call", "call"), QUOTA["calls"])
-        sheet.y += SPACE
+        ticks = replace(item.calls, dur=np.full(len(item.calls), max(int(1.4 / sheet.scale), 1)))
+        sheet.lane("launch calls", ticks, CALL_LANE, ("call", "call"), QUOTA["calls"], SPACE)
     for host in item.host:
         quota = QUOTA["states"] // len(item.host)
-        sheet.lane(host.label, host.states, STATE_LANE, STATE_LOOKS, quota)
-        sheet.y += 2
+        sheet.lane(host.label, host.states, STATE_LANE, STATE_LOOKS, quota, 2)
         depth = min(int(host.ops.kind.max(initial=-1)) + 1, DEPTH_SHOWN)
         for level in range(depth):
-            own = host.ops.kind == level
-            start, dur, name = (c[own] for c in (host.ops.start, host.ops.dur, host.ops.name))
-            blocks = Blocks(start, dur, name, np.zeros(start.size, np.int64))
+            blocks = host.ops.of(host.ops.kind == level)
             quota = QUOTA["ops"] // (depth * len(item.host))
-            label = "" if level else "ops, nested"
-            top = sheet.lane(label, blocks, ROW - 1, ("op",), quota)
+            title = "" if level else "ops, nested"
+            top = sheet.lane(title, blocks, ROW - 1, ("op",) * DEPTH_SHOWN, quota, 1)
             sheet.names += _names(blocks, item, sheet.scale, top + ROW - 4)
-            sheet.y += 1
         sheet.y += SPACE
     objects = _gap_objects(item, sheet.scale, gap_y, call_y, bottom)
     marks = sheet.marks + len(objects)
     assert marks <= MOST_MARKS, f"{marks} marks"
-    lanes = element(
-        "svg", sheet.body, objects, viewBox=f"0 0 {WIDTH} {sheet.y}", width="100%",
-        height=sheet.y, preserveAspectRatio="none",
-    )  # fmt: skip
+    lanes = stretched(WIDTH, sheet.y, sheet.body, objects)
     names = element("g", sheet.names, class_="names", aria_hidden="true")
-    labels = tuple(
-        element(
-            "text", units.middle_elided(label, 19), x="100%", y=y + (height + 9) / 2,
-            class_="soft end",
-        )
-        for label, y, height in sheet.labels
-    )  # fmt: skip
     return Picture(
         (lanes, names, *_axis(item, sheet.y)),
         sheet.y + AXIS,
         item.said,
         lane_entries(item),
-        labels,
+        tuple(sheet.labels),
         GUTTER,
         role="group",
         notes=item.notes,
@@ -127,21 +111,17 @@ def draw_lanes(item: Stretch) -> Picture:
 
 
 def lane_entries(item: Stretch) -> tuple[Entry, ...]:
-    """What a legend of the lanes says: causes and op classes that they show."""
-    return (*_cause_entries(item), *_class_entries(item))
+    """What a legend of the lanes says: causes and op classes that they show, in their order."""
+    causes = _kinds(CAUSES, item.parts) | _kinds(HOST_STATES, *(lane.states for lane in item.host))
+    classes = _kinds(CLASSES, *(lane.blocks for lane in item.gpu))
+    return (
+        *(fill_entry(name, "cause") for name in CAUSE_WORDS if name in causes),
+        *(fill_entry(name, "class") for name in OP_CLASSES if name in classes),
+    )
 
 
-def _cause_entries(item: Stretch) -> Iterable[Entry]:
-    """The causes that gaps and host lanes show, in the vocabulary's order."""
-    shown = {CAUSES[code] for code in np.unique(item.parts.kind).tolist()}
-    for lane in item.host:
-        shown |= {HOST_STATES[code] for code in np.unique(lane.states.kind).tolist()}
-    return [fill_entry(name, "cause") for name in CAUSE_WORDS if name in shown]
-
-
-def _class_entries(item: Stretch) -> Iterable[Entry]:
-    shown = {CLASSES[c] for lane in item.gpu for c in np.unique(lane.blocks.kind).tolist()}
-    return [fill_entry(name, "class") for name in OP_CLASSES if name in shown]
+def _kinds(names: Sequence[str], *lanes: Blocks) -> set[str]:
+    return {names[code] for blocks in lanes for code in np.unique(blocks.kind).tolist()}
 
 
 def _lane(
@@ -155,19 +135,22 @@ def _lane(
     while begin.size > max(quota, 1) and cell < WIDTH:
         cell *= 1.5
         begin, end, kind = _cells(left, right, blocks.kind, cell)
-    width = end - begin
-    middle = number(y + height / 2)
-    paths = []
+    middle, paths = number(y + height / 2), []
     for code in np.unique(kind).tolist():
         own = kind == code
-        pairs = list(zip(begin[own].round(2).tolist(), width[own].round(2).tolist(), strict=True))
+        order = np.argsort(begin[own])
+        edges = zip(*(ends[own][order].round(1).tolist() for ends in (begin, end)), strict=True)
         if looks[code] == OUTLINED:
-            d = "".join(f"M{number(x)} {y}h{number(w)}v{height}h{number(-w)}z" for x, w in pairs)
-            paths.append(element("path", d=d, class_=OUTLINED))
+            d = "".join(f"M{number(x)} {y}H{number(to)}v{height}H{number(x)}z" for x, to in edges)
+            paths.append(shape("path", OUTLINED, d=d))
             continue
         # Thick strokes say the same in half the characters that outlines of boxes need.
-        d = "".join(f"M{number(x)} {middle}h{number(max(w, 0.05))}" for x, w in pairs)
-        paths.append(element("path", d=d, class_=f"l-{looks[code]}", stroke_width=height))
+        d, at = f"M0 {middle}", 0.0
+        for x, to in edges:
+            width = max(to - x, 0.05)
+            d += f"m{number(x - at)} 0h{number(width)}"
+            at = x + width
+        paths.append(shape("path", f"l-{looks[code]}", d=d, stroke_width=height))
     return paths, int(begin.size)
 
 
@@ -204,14 +187,13 @@ def _cells(
 def _names(blocks: Blocks, item: Stretch, scale: float, baseline: int) -> list[Element]:
     """Names that fit into their blocks, at about seven units a character."""
     found = []
-    for start, dur, name in zip(
-        blocks.start.tolist(), blocks.dur.tolist(), blocks.name.tolist(), strict=True
-    ):
+    columns = (blocks.start.tolist(), blocks.dur.tolist(), blocks.name.tolist())
+    for start, dur, name in zip(*columns, strict=True):
         left, right = max(start * scale, 0), min((start + dur) * scale, WIDTH)
         room = int((right - left) / 8.5)
         if room >= 8 and name >= 0:
             text = units.middle_elided(item.names.texts[name], room)
-            found.append(element("text", text, x=percent((left + 3) / 12), y=baseline))
+            found.append(label(text, percent((left + 3) / 12), baseline))
     return found[:60]
 
 
@@ -219,35 +201,21 @@ def _gap_objects(
     item: Stretch, scale: float, gap_y: int, call_y: int, stream_bottom: int
 ) -> list[Element]:
     """The longest gaps as objects: a description, a frame, and the arrow from the launch call."""
-    blocks = item.gaps.blocks
-    longest = np.argsort(-blocks.dur, kind="stable")[:GAP_OBJECTS]
-    focusable = set(longest[:FOCUSABLE].tolist())
-    shapes = []
-    for i in sorted(longest.tolist()):
+    blocks, shapes = item.gaps.blocks, []
+    longest = np.argsort(-blocks.dur, kind="stable")[:GAP_OBJECTS].tolist()
+    for i in sorted(longest):
         left = max(float(blocks.start[i]) * scale, 0)
         right = min(float(blocks.start[i] + blocks.dur[i]) * scale, WIDTH)
-        words = item.gap_words(i)
-        call = int(item.gaps.call[i])
-        arrow = None
+        words, call = item.gap_words(i), int(item.gaps.call[i])
+        inside = [box(left, gap_y, max(right - left, 0.4), GAP_LANE, "hit")]
         if call >= 0:
-            x = float(item.calls.start[call]) * scale
-            d = f"M{number(x)} {call_y}L{number(right)} {stream_bottom}"
-            arrow = element("path", d=d, class_="arrow")
-        shapes.append(
-            element(
-                "g",
-                element("title", words),
-                element(
-                    "rect", x=round(left, 2), y=gap_y, width=max(round(right - left, 2), 0.4),
-                    height=GAP_LANE, class_="hit",
-                ),
-                arrow,
-                class_="gap",
-                tabindex="0" if i in focusable else None,
-                role="img" if i in focusable else None,
-                aria_label=words if i in focusable else None,
+            x = number(float(item.calls.start[call]) * scale)
+            inside.append(
+                shape("path", "arrow", d=f"M{x} {call_y}L{number(right)} {stream_bottom}")
             )
-        )  # fmt: skip
+        focused = i in longest[:FOCUSABLE]
+        reached = {"tabindex": "0", "role": "img", "aria_label": words} if focused else {}
+        shapes.append(shape("g", "gap", words, inside, **reached))
     return shapes
 
 
@@ -259,8 +227,7 @@ def _axis(item: Stretch, y: int) -> list[Element]:
         place = (zero + at) / item.span_ns
         anchor = "soft mid" if 0.02 < place < 0.98 else "soft end" if place >= 0.98 else "soft"
         x = percent(100 * place)
-        shapes.append(element("line", x1=x, x2=x, y1=y, y2=y + 5, class_="axis"))
-        shapes.append(element("text", text, x=x, y=y + 17, class_=anchor))
+        shapes += [line(x, y, x, y + 5, "axis"), label(text, x, y + 17, anchor)]
     return shapes
 
 
@@ -284,31 +251,24 @@ def small_multiples(views: Views) -> Picture | None:
     own = [view.stretch for view in views.shown if view.step is not None]
     if len(own) < 2:
         return None
+    starts = [item.step[0] if item.step else 0 for item in own]
     lengths = [item.step[1] - item.step[0] if item.step else item.span_ns for item in own]
     shapes: list[Element] = []
-    y = 0
-    for item, length in zip(own, lengths, strict=True):
-        shapes.append(element("text", item.title, x=0, y=y + 12, class_="soft"))
-        y += TITLE
-        begin, scale = (item.step[0] if item.step else 0), WIDTH / max(length, 1)
+    for n, (item, begin, length) in enumerate(zip(own, starts, lengths, strict=True)):
+        y, scale = n * ROW_PITCH, WIDTH / max(length, 1)
         rows = [(item.parts, CAUSE_LOOKS), *((lane.blocks, CLASS_LOOKS) for lane in item.gpu)]
         inner = [
-            _lane(_moved(blocks, begin, length), scale, 0, 20, looks, ROW_MARKS)[0]
+            _lane(_within(blocks, begin, length), scale, 0, ROW_HIGH, looks, ROW_MARKS)[0]
             for blocks, looks in rows
         ]
-        shapes.append(
-            element(
-                "svg", inner, x=0, y=y, width=percent(100 * length / max(lengths)), height=20,
-                viewBox=f"0 0 {WIDTH} 20", preserveAspectRatio="none",
-            )
-        )  # fmt: skip
-        y += 20 + 6
+        wide = percent(100 * length / max(lengths))
+        shapes.append(label(item.title, 0, y + 12, "soft"))
+        shapes.append(stretched(WIDTH, ROW_HIGH, inner, x=0, y=y + TITLE, width=wide))
     words = f"the picked steps on one scale: {'; '.join(item.title for item in own)}"
-    return Picture(tuple(shapes), y, words)
+    return Picture(tuple(shapes), len(own) * ROW_PITCH, words)
 
 
-def _moved(blocks: Blocks, begin: int, length: int) -> Blocks:
+def _within(blocks: Blocks, begin: int, length: int) -> Blocks:
     """The blocks within a stretch, counted from its begin."""
     start = blocks.start - begin
-    inside = (start < length) & (start + blocks.dur > 0)
-    return Blocks(start[inside], blocks.dur[inside], blocks.name[inside], blocks.kind[inside])
+    return replace(blocks, start=start).of((start < length) & (start + blocks.dur > 0))

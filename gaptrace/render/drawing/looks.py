@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from gaptrace.render.elements import Element, asset, element
+from gaptrace.render.elements import Child, Element, asset, element
 from gaptrace.vocabulary import (
     BUSY,
     CAUSES,
@@ -74,30 +74,25 @@ def all_looks() -> Mapping[str, Look]:
 
 
 _DIAGONAL = "M-1 1l2-2M0 6L6 0M5 7l2-2"
-_TILES: dict[str, tuple[int, float, tuple[tuple[str, dict[str, Any]], ...]]] = {
-    "diagonal-dense": (6, TINT, (("path", {"d": _DIAGONAL, "stroke_width": 2.2}),)),
-    "diagonal-wide": (
-        12,
-        TINT,
-        (("path", {"d": "M-2 10l4 4M0 0l12 12M10-2l4 4", "stroke_width": 3}),),
-    ),
-    "vertical": (4, TINT, (("rect", {"width": 1.7, "height": 4}),)),
-    "horizontal": (4, TINT, (("rect", {"width": 4, "height": 1.5}),)),
-    "cross": (7, TINT, (("path", {"d": "M0 3.5h7M3.5 0v7", "stroke_width": 1.7}),)),
-    "dotted": (5, TINT, (("rect", {"x": 1, "y": 1, "width": 2, "height": 2}),)),
-    "dots-large": (
-        8,
-        TINT,
-        (("circle", {"cx": 2, "cy": 2, "r": 1.9}), ("circle", {"cx": 6, "cy": 6, "r": 1.9})),
-    ),
-    "dots-small": (4, TINT, (("circle", {"cx": 2, "cy": 2, "r": 1}),)),
-    "checker": (
-        8,
-        TINT,
-        (("rect", {"width": 4, "height": 4}), ("rect", {"x": 4, "y": 4, "width": 4, "height": 4})),
-    ),
-    "hatched-outline": (6, 0, (("path", {"d": _DIAGONAL, "stroke_width": 1}),)),
-}
+# A pattern's tile: its size, its path, and how wide to stroke that; 0 to fill it.
+TILES: Mapping[str, tuple[int, str, float]] = {
+    "diagonal-dense": (6, _DIAGONAL, 2.2),
+    "diagonal-wide": (12, "M-2 10l4 4M0 0l12 12M10-2l4 4", 3),
+    "vertical": (4, "M0 0h1.7v4h-1.7z", 0),
+    "horizontal": (4, "M0 0h4v1.5h-4z", 0),
+    "cross": (7, "M0 3.5h7M3.5 0v7", 1.7),
+    "dotted": (5, "M1 1h2v2h-2z", 0),
+    "dots-large": (8, "M.1 2a1.9 1.9 0 1 0 3.8 0a1.9 1.9 0 1 0 -3.8 0z"
+                      "M4.1 6a1.9 1.9 0 1 0 3.8 0a1.9 1.9 0 1 0 -3.8 0z", 0),
+    "dots-small": (4, "M1 2a1 1 0 1 0 2 0a1 1 0 1 0 -2 0z", 0),
+    "checker": (8, "M0 0h4v4h-4zM4 4h4v4h-4z", 0),
+    "hatched-outline": (6, _DIAGONAL, 1),
+}  # fmt: skip
+
+
+def _tint(pattern: str) -> float:
+    """How strong the colour is under a pattern."""
+    return 0 if pattern == "hatched-outline" else TINT
 
 
 def pattern_defs() -> Element:
@@ -106,34 +101,23 @@ def pattern_defs() -> Element:
     What is predicted lies under `p-hatch`: strokes of the page's ground over its own colour.
     """
     tiles = [
-        _pattern(name, look.pattern) for name, look in all_looks().items() if look.pattern in _TILES
+        _tile(name, look.pattern) for name, look in all_looks().items() if look.pattern in TILES
     ]
-    hatch = element(
-        "pattern",
-        element("path", d=_DIAGONAL, class_="hatching"),
-        id="p-hatch",
-        width=6,
-        height=6,
-        patternUnits="userSpaceOnUse",
-    )
-    return element("defs", tiles, hatch)
+    hatching = element("path", d=_DIAGONAL, class_="hatching")
+    return element("defs", tiles, _pattern("hatch", 6, hatching))
 
 
-def _pattern(name: str, kind: str) -> Element:
-    size, tint, shapes = _TILES[kind]
-    fill = f"f-{name}"
-    return element(
-        "pattern",
-        element("rect", width=size, height=size, class_=fill, fill_opacity=tint) if tint else None,
-        [
-            element(tag, class_=f"s-{name}" if tag == "path" else fill, **attributes)
-            for tag, attributes in shapes
-        ],
-        id=f"p-{name}",
-        width=size,
-        height=size,
-        patternUnits="userSpaceOnUse",
-    )
+def _tile(name: str, pattern: str) -> Element:
+    size, d, stroke = TILES[pattern]
+    fill, tint = f"f-{name}", _tint(pattern)
+    ground = element("rect", width=size, height=size, class_=fill, fill_opacity=tint)
+    ink = element("path", d=d, class_=f"s-{name}" if stroke else fill, stroke_width=stroke or None)
+    return _pattern(name, size, ground if tint else None, ink)
+
+
+def _pattern(name: str, size: int, *shapes: Child) -> Element:
+    room = {"width": size, "height": size, "patternUnits": "userSpaceOnUse"}
+    return element("pattern", shapes, id=f"p-{name}", **room)
 
 
 def colour_rules() -> str:
@@ -151,7 +135,7 @@ def colour_rules() -> str:
                 "vector-effect:non-scaling-stroke}"
             )
             continue
-        patterned = look.pattern in _TILES
+        patterned = look.pattern in TILES
         fill = f"url(#p-{name})" if patterned else f"var(--{name})"
         rules.append(f".{name}{{fill:{fill}}}.l-{name}{{stroke:{fill}}}")
         if patterned:
@@ -229,20 +213,19 @@ def standalone_style() -> Element:
     return asset("style", rules)
 
 
-def canvas_looks() -> dict[str, list[dict[str, str]]]:
-    """The looks as plain data for the canvas, in the order that timeline data counts them."""
+def canvas_looks() -> dict[str, list[dict[str, Any]]]:
+    """The looks as plain data for the canvas, in the order that timeline data counts them.
+
+    tile: of a look that is not plain colour, `TILES`' size, path and stroke, and the tint below.
+    """
     from gaptrace.timeline.columns import CAUSES as ORDER
     from gaptrace.timeline.columns import CLASSES, HOST_STATES
 
-    def plain(entry: Word) -> dict[str, str]:
+    def plain(entry: Word) -> dict[str, Any]:
         look = entry.look
-        return {
-            "id": entry.id,
-            "word": entry.label,
-            "light": look.light,
-            "dark": look.dark,
-            "pattern": look.pattern,
-        }
+        tile = [*TILES[look.pattern], _tint(look.pattern)] if look.pattern in TILES else None
+        colours = {"light": look.light, "dark": look.dark}
+        return {"id": entry.id, "word": entry.label, **colours, "tile": tile}
 
     return {
         "causes": [plain(CAUSES[name]) for name in ORDER],

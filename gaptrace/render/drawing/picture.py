@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from gaptrace.document.blocks import Panel, Point, Series
 from gaptrace.quantity import Quantity
 from gaptrace.render.drawing.looks import word
-from gaptrace.render.elements import Element, element
+from gaptrace.render.drawing.shapes import swatch
+from gaptrace.render.elements import Element
 from gaptrace.render.tables import basis_words
 from gaptrace.units import text
 
@@ -49,24 +50,11 @@ class Picture:
     notes: tuple[str, ...] = ()
 
 
-def swatch(name: str) -> Element:
-    """A small sample of a fill."""
-    return element(
-        "svg",
-        element("rect", width=16, height=12, class_=name),
-        width=16,
-        height=12,
-        class_="swatch",
-        aria_hidden="true",
-    )
-
-
 def fill_entry(key: str, look: str, label: str = "") -> Entry:
     """The legend's entry for a fill; `label` where no vocabulary holds the key."""
     name, entry = word(key, look)
-    if entry is None:
-        return Entry(swatch(name), label or key)
-    return Entry(swatch(name), label or entry.label, entry.term)
+    known, term = (entry.label, entry.term) if entry else (key, "")
+    return Entry(swatch(name), label or known, term)
 
 
 def said(quantity: Quantity, shown: str | None = None) -> str:
