@@ -16,14 +16,8 @@ from gaptrace.document.sections import Context
 Make = Callable[[Any, Context], Document]
 M = TypeVar("M", bound=Make)
 
-_MODULES = {
-    "AnalysisResult": "analysis",
-    "RunResult": "run",
-    "SweepResult": "sweep",
-    "ComparisonResult": "comparison",
-    "PredictionResult": "prediction",
-    "GapsResult": "gaps",
-}
+# `RunResult` is told by the module `run`.
+_ENDING = "Result"
 _BUILDERS: dict[type, Make] = {}
 
 
@@ -43,5 +37,5 @@ def document(result: Any, context: Context | None = None) -> Document:
     """Everything that is said about a result, in the detail that the context asks for."""
     kind = type(result)
     if kind not in _BUILDERS:
-        import_module(f"gaptrace.document.{_MODULES[kind.__name__]}")
+        import_module(f"gaptrace.document.{kind.__name__.removesuffix(_ENDING).lower()}")
     return _BUILDERS[kind](result, context or Context())

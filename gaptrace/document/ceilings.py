@@ -5,23 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gaptrace import quantity as q
-from gaptrace.document.blocks import (
-    Block,
-    Chart,
-    Column,
-    Fact,
-    Facts,
-    Inline,
-    Panel,
-    Point,
-    Row,
-    Sentence,
-    Series,
-    Table,
-    Text,
-)
+from gaptrace.document import blocks as b
+from gaptrace.document import tables as t
 from gaptrace.document.sections import Context
-from gaptrace.document.tables import fact, facts_of, figures, given, known, table, words
 from gaptrace.results.analysis import AnalysisResult, Ceilings, WhatIf
 
 # The lower ceiling is the one side's, and the other side is what the step waits for.
@@ -36,124 +22,99 @@ SILENCE = (
 _PACED = {"gpu": "the GPU paces", "host": "the host paces"}
 
 
-def ceilings(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def ceilings(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """The ceilings beside the measured rate, what they stand on, and which limits the step.
 
     A ceiling that cannot be known is withheld with the reason.
     """
     c, head = result.ceilings, result.headline
-    launch = known(c.launch_tokens_per_s, q.TOKENS_PER_S, c.host_dispatch_basis)
+    launch = t.known(c.launch_tokens_per_s, q.TOKENS_PER_S, c.host_dispatch_basis)
     if launch is not None and c.launch_tokens_per_s_range is not None:
-        low, high = c.launch_tokens_per_s_range
-        launch = q.ranged(launch.value, low, high, q.TOKENS_PER_S, c.host_dispatch_basis)
-    bandwidth = known(c.bandwidth_tokens_per_s, q.TOKENS_PER_S)
-    bus = known(c.bus_tokens_per_s, q.TOKENS_PER_S)
-    if launch is None and bandwidth is None and bus is None and head.tokens_per_s is None:
+        ends = c.launch_tokens_per_s_range
+        launch = q.ranged(launch.value, *ends, q.TOKENS_PER_S, c.host_dispatch_basis)
+    rates = {
+        "launch": launch,
+        "bandwidth": t.known(c.bandwidth_tokens_per_s, q.TOKENS_PER_S),
+        "bus": t.known(c.bus_tokens_per_s, q.TOKENS_PER_S),
+        "measured": t.known(head.tokens_per_s, q.TOKENS_PER_S, head.basis),
+    }
+    known = {key: rate for key, rate in rates.items() if rate is not None}
+    if not known:
         return
     if c.binding:
-        yield Sentence(_limited_by(c), "lead")
+        yield b.Sentence(_limited_by(c), "lead")
     elif c.launch_tokens_per_s_range is not None:
-        yield Sentence((SILENCE,))
-    if launch is not None or bandwidth is not None or bus is not None:
-        measured = known(head.tokens_per_s, q.TOKENS_PER_S, head.basis)
-        yield _chart(context, launch, bandwidth, bus, measured)
-    yield Facts(facts_of(*_facts(result, launch, bandwidth, bus)))
+        yield b.Sentence((SILENCE,))
+    if set(known) != {"measured"}:
+        yield _chart(known)
+    yield t.facts(*_facts(result))
 
 
-def _limited_by(c: Ceilings) -> tuple[Inline, ...]:
+def _limited_by(c: Ceilings) -> tuple[b.Inline, ...]:
     paced = PACED_OTHERWISE.get((c.binding or "", c.paced_by or ""), "")
-    lead = "Lower ceiling" if paced else "Limited by"
-    busy = given(" (GPU busy ", known(c.busy_share, q.SHARE), ")") if paced else ()
+    crossover = b.Text("crossover", term="crossover")
     return (
-        f"{lead}: ",
-        Text(f"the {c.binding} ceiling", term=f"{c.binding}-ceiling"),
-        *given("; the measured rate is ", known(c.distance, q.SHARE), " of it"),
+        "Lower ceiling: " if paced else "Limited by: ",
+        b.Text(f"the {c.binding} ceiling", term=f"{c.binding}-ceiling"),
+        *t.given("; the measured rate is ", t.known(c.distance, q.SHARE), " of it"),
         f", but {paced}" if paced else "",
-        *busy,
-        *given(
-            "; ",
-            Text("crossover", term="crossover"),
-            " at ",
-            known(c.handover_bits_per_weight, q.BITS),
-            " per weight",
-        ),
-        *given(" (now ", known(c.bits_per_weight, q.BITS), ")"),
+        *(t.given(" (GPU busy ", t.known(c.busy_share, q.SHARE), ")") if paced else ()),
+        *t.given("; ", crossover, " at ", t.known(c.handover_bits_per_weight, q.BITS),
+                 " per weight"),
+        *t.given(" (now ", t.known(c.bits_per_weight, q.BITS), ")"),
         ".",
-    )
+    )  # fmt: skip
 
 
-def _chart(
-    context: Context,
-    launch: q.Quantity | None,
-    bandwidth: q.Quantity | None,
-    bus: q.Quantity | None,
-    measured: q.Quantity | None,
-) -> Chart:
-    marks = [
-        ("launch", "launch ceiling", "launch-ceiling", launch),
-        ("bandwidth", "bandwidth ceiling", "bandwidth-ceiling", bandwidth),
-        ("bus", "bus ceiling", "bus-ceiling", bus),
-        ("measured", "measured", "tokens-per-s", measured),
-    ]
-    shown = [(key, label, term, rate) for key, label, term, rate in marks if rate is not None]
-    series = tuple(
-        Series(label, (Point(0, rate, label, key),), key, "marks" if key == "measured" else "line")
-        for key, label, _, rate in shown
-    )
-    rows = tuple(
-        Row((Text(label, term=term), rate), q.TOKENS_PER_S, rate.basis, key=key)
-        for key, label, term, rate in shown
-    )
-    columns = (Column("ceiling", "ceiling"), Column("rate", "tokens-per-s", numeric=True))
-    anchor = f"{context.prefix}ceilings-chart"
-    panel = Panel("", "", "tokens per second", q.TOKENS_PER_S, series, x_scale="log")
-    return Chart(anchor, "Ceilings", "axis", (panel,), Table(anchor, "", columns, rows))
+def _chart(rates: dict[str, q.Quantity]) -> b.Chart:
+    words = {
+        "launch": ("launch ceiling", "launch-ceiling"),
+        "bandwidth": ("bandwidth ceiling", "bandwidth-ceiling"),
+        "bus": ("bus ceiling", "bus-ceiling"),
+        "measured": ("measured", "tokens-per-s"),
+    }
+    series, rows = [], []
+    for key, rate in rates.items():
+        label, term = words[key]
+        style = "marks" if key == "measured" else "line"
+        series.append(b.Series(label, (b.Point(0, rate, label, key),), key, style))
+        cells = (b.Text(label, term=term), rate)
+        rows.append(b.Row(cells, q.TOKENS_PER_S, rate.basis, key=key))
+    columns = (b.Column("ceiling", "ceiling"), b.Column("rate", "tokens-per-s", numeric=True))
+    twin = b.Table("ceilings-chart", "", columns, tuple(rows))
+    panel = b.Panel("", "", "tokens per second", q.TOKENS_PER_S, tuple(series), x_scale="log")
+    return b.Chart("ceilings-chart", "Ceilings", "axis", (panel,), twin)
 
 
-def _facts(
-    result: AnalysisResult,
-    launch: q.Quantity | None,
-    bandwidth: q.Quantity | None,
-    bus: q.Quantity | None,
-) -> Iterator[Fact | None]:
+def _facts(result: AnalysisResult) -> Iterator[b.Fact | None]:
     c = result.ceilings
-    if launch is None:
-        yield fact("launch ceiling", _no_launch(result), term="launch-ceiling")
-    yield fact(
-        "host dispatch",
-        known(c.host_dispatch_ns, q.NS, c.host_dispatch_basis, c.host_dispatch_bound),
-        f" a step, {c.host_dispatch_source}",
-        term="host-dispatch",
-    )
-    if bandwidth is None:
-        yield fact("bandwidth ceiling", _no_bandwidth(c), term="bandwidth-ceiling")
-    source = f" ({c.weight_bytes_source})" if c.weight_bytes_source else ""
-    yield fact("weights", known(c.weight_bytes, q.BYTES), f" a step{source}", term="weight-bytes")
-    cache = known(c.kv_bytes, q.BYTES)
-    yield fact(
-        "KV cache",
-        cache or ("not counted" if c.weight_bytes is not None else ""),
-        f" a step ({c.kv_bytes_source})" if cache else None,
-        term="kv-bytes",
-    )
-    source = f" ({c.peak_bandwidth_source})" if c.peak_bandwidth_source else ""
-    yield fact(
-        "peak bandwidth",
-        known(c.peak_bandwidth_bytes_per_s, q.BYTES_PER_S),
-        source,
-        term="peak-bandwidth",
-    )
-    if not c.bus_bound:
-        return
-    if bus is None:
-        yield fact("bus ceiling", _no_bus(c), term="bus-ceiling")
-    yield fact("copied over the bus", known(c.bus_bytes, q.BYTES), " a step", term="copies")
-    yield fact(
-        "bus bandwidth",
-        known(c.bus_bandwidth_bytes_per_s, q.BYTES_PER_S),
-        f" one way ({c.bus_bandwidth_source})" if c.bus_bandwidth_source else "",
-        term="bus-ceiling",
-    )
+    if c.launch_tokens_per_s is None:
+        yield t.fact("launch ceiling", _no_launch(result), term="launch-ceiling")
+    host = t.known(c.host_dispatch_ns, q.NS, c.host_dispatch_basis, c.host_dispatch_bound)
+    yield t.fact("host dispatch", host, f" a step, {c.host_dispatch_source}", term="host-dispatch")
+    if c.bandwidth_tokens_per_s is None:
+        yield t.fact("bandwidth ceiling", _no_bandwidth(c), term="bandwidth-ceiling")
+    source = f" a step{_source(c.weight_bytes_source)}"
+    yield t.fact("weights", t.known(c.weight_bytes, q.BYTES), source, term="weight-bytes")
+    cache, counted = t.known(c.kv_bytes, q.BYTES), c.weight_bytes is not None
+    if cache is not None:
+        yield t.fact("KV cache", cache, f" a step{_source(c.kv_bytes_source)}", term="kv-bytes")
+    elif counted:
+        yield t.fact("KV cache", "not counted", term="kv-bytes")
+    peak = t.known(c.peak_bandwidth_bytes_per_s, q.BYTES_PER_S)
+    yield t.fact("peak bandwidth", peak, _source(c.peak_bandwidth_source), term="peak-bandwidth")
+    if c.bus_bound:
+        if c.bus_tokens_per_s is None:
+            yield t.fact("bus ceiling", _no_bus(c), term="bus-ceiling")
+        copied = t.known(c.bus_bytes, q.BYTES)
+        yield t.fact("copied over the bus", copied, " a step", term="copies")
+        link = t.known(c.bus_bandwidth_bytes_per_s, q.BYTES_PER_S)
+        way = f" one way{_source(c.bus_bandwidth_source)}" if c.bus_bandwidth_source else ""
+        yield t.fact("bus bandwidth", link, way, term="bus-ceiling")
+
+
+def _source(text: str | None) -> str:
+    return f" ({text})" if text else ""
 
 
 def _no_launch(result: AnalysisResult) -> str:
@@ -163,14 +124,12 @@ def _no_launch(result: AnalysisResult) -> str:
 
 def _no_bandwidth(c: Ceilings) -> str:
     """Why there is no bandwidth ceiling, and what to give for one."""
-    if c.weight_bytes is None and c.weight_bytes_source:
+    if c.weight_bytes is not None:
+        return "unknown: no peak bandwidth for this GPU (--peak-bandwidth)"
+    if c.weight_bytes_source:
         return f"unknown: {c.weight_bytes_source} (--weight-bytes)"
-    if c.weight_bytes is None:
-        return (
-            "unknown: no shapes were recorded (record with record_shapes=True, or give "
-            "--weight-bytes)"
-        )
-    return "unknown: no peak bandwidth for this GPU (--peak-bandwidth)"
+    given = "record with record_shapes=True, or give --weight-bytes"
+    return f"unknown: no shapes were recorded ({given})"
 
 
 def _no_bus(c: Ceilings) -> str:
@@ -182,23 +141,16 @@ def _no_bus(c: Ceilings) -> str:
     return "withheld: the step copies faster than the bandwidth given (--bus-bandwidth)"
 
 
-def what_would_help(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def what_would_help(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """The step under one change at a time, modelled."""
-    if not result.what_if:
-        return
-    yield table(
-        f"{context.prefix}what-if",
-        "what if (modelled)",
-        result.what_if,
-        [
-            words("", lambda item: item.title, "what-if"),
-            figures("step", q.NS, lambda item: item.step_ns, q.PREDICTED, "period"),
-            figures("rate", q.TOKENS_PER_S, lambda item: item.tokens_per_s, q.PREDICTED),
-            figures("against now", q.TIMES, lambda item: item.times_now, q.PREDICTED),
-            words("limited by", _then_limited_by, "binding-ceiling"),
-        ],
-        key=lambda item: item.id,
+    columns = (
+        t.words("", "title", "what-if"),
+        t.times("step", "step_ns", q.PREDICTED, "period"),
+        t.figures("rate", q.TOKENS_PER_S, "tokens_per_s", q.PREDICTED),
+        t.figures("against now", q.TIMES, "times_now", q.PREDICTED),
+        t.words("limited by", _then_limited_by, "binding-ceiling"),
     )
+    yield t.table("what-if", "what if (modelled)", result.what_if, columns, key="id")
 
 
 def _then_limited_by(item: WhatIf) -> str:
@@ -206,39 +158,29 @@ def _then_limited_by(item: WhatIf) -> str:
 
     A ceiling that has moved says nothing where the step stays as it is.
     """
-    if item.binding is None:
-        return ""
-    if not item.changes:
-        return "no change"
+    if item.binding is None or not item.changes:
+        return "" if item.binding is None else "no change"
     if (item.binding, item.paced_by) in PACED_OTHERWISE:
         return f"{item.binding}; {_PACED[item.paced_by or '']}"
     return item.binding
 
 
-def power(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def power(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """Power and clocks while unprofiled steps ran."""
-    found = result.power
-    if found is None:
+    p = result.power
+    if p is None:
         return
-    yield Facts(
-        facts_of(
-            fact(
-                "board power",
-                q.Quantity(found.mean_w, q.WATT),
-                *given(" of ", known(found.limit_w, q.WATT)),
-                *given(" (", known(found.limit_share, q.SHARE), ")"),
-                term="power",
-            ),
-            fact("energy", known(found.joules_per_token, q.JOULE), " per token"),
-            fact(
-                "SM clock",
-                known(found.sm_mhz, q.MEGAHERTZ),
-                *given(" of ", known(found.sm_mhz_max, q.MEGAHERTZ)),
-            ),
-            fact("temperature", known(found.temperature_c, q.COUNT), " °C at most"),
-            fact(
-                "GPU busy", known(result.ceilings.busy_share, q.SHARE), " of the step", term="busy"
-            ),
-            fact("samples", q.Quantity(found.samples, q.COUNT)),
-        )
+    limit = (
+        *t.given(" of ", t.known(p.limit_w, q.WATT)),
+        *t.given(" (", t.known(p.limit_share, q.SHARE), ")"),
+    )
+    clock = t.given(" of ", t.known(p.sm_mhz_max, q.MEGAHERTZ))
+    busy = t.known(result.ceilings.busy_share, q.SHARE)
+    yield t.facts(
+        t.fact("board power", q.Quantity(p.mean_w, q.WATT), *limit, term="power"),
+        t.fact("energy", t.known(p.joules_per_token, q.JOULE), " per token"),
+        t.fact("SM clock", t.known(p.sm_mhz, q.MEGAHERTZ), *clock),
+        t.fact("temperature", t.known(p.temperature_c, q.COUNT), " °C at most"),
+        t.fact("GPU busy", busy, " of the step", term="busy"),
+        t.fact("samples", q.Quantity(p.samples, q.COUNT)),
     )

@@ -9,71 +9,21 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import msgspec
+
+from gaptrace import quantity as q
 from gaptrace import units
-from gaptrace.document.blocks import (
-    Bar,
-    Bars,
-    Block,
-    Cell,
-    Column,
-    Document,
-    Note,
-    Row,
-    Section,
-    Segment,
-    Sentence,
-    Table,
-    Text,
-)
+from gaptrace.document import blocks as b
+from gaptrace.document import comparison_words as w
+from gaptrace.document import tables as t
 from gaptrace.document.build import builder
-from gaptrace.document.capture import square_blocks
-from gaptrace.document.comparison_words import (
-    bridge_sentence,
-    by_verdict,
-    headline,
-    pair_headline,
-    profiling_remark,
-    verdict_words,
-    waterfall,
-)
-from gaptrace.document.sections import COMPARISON, PAIR, Context, build, section
-from gaptrace.document.tables import figures, name, table, words
-from gaptrace.quantity import (
-    COUNT,
-    NS,
-    RANGE,
-    SHARE,
-    TRACED,
-    UNPROFILED,
-    Number,
-    Quantity,
-    change,
-)
-from gaptrace.results.comparison import (
-    BETTER,
-    EXACT,
-    HELD,
-    ONE_RUN,
-    TOO_FEW,
-    TRIPPED,
-    WITHHELD,
-    WITHIN_NOISE,
-    WORSE,
-    Bridge,
-    ComparisonResult,
-    Corner,
-    Figure,
-    KernelChange,
-    KernelGroup,
-    Maybe,
-    Member,
-    MetricRow,
-    Pair,
-)
+from gaptrace.document.capture import basis_of, square_blocks
+from gaptrace.document.sections import COMPARISON, PAIR, Context, section, whole
+from gaptrace.results import comparison as r
 from gaptrace.results.prediction import MEASURED, UNKNOWN, SquareCell
 from gaptrace.vocabulary import OP_CLASSES
 
-# The glossary entry behind each metric and each verdict.
+# The glossary entry behind each metric.
 TERMS = {
     "step_time": "period",
     "tokens_per_s": "tokens-per-s",
@@ -87,14 +37,6 @@ TERMS = {
     "memsets": "copies",
     "peak_memory": "peak-memory",
 }
-VERDICT_TERMS = {
-    BETTER: "better",
-    WORSE: "worse",
-    WITHIN_NOISE: "within-noise",
-    TOO_FEW: "too-few-steps",
-    WITHHELD: "withheld",
-}
-BASES = {"unprofiled": UNPROFILED, "as profiled": TRACED, None: ""}
 FACTS = {
     "gpu": "GPU",
     "model": "model",
@@ -109,134 +51,117 @@ FACTS = {
     "shapes": "tensor shapes recorded",
     "stacks": "Python stacks recorded",
 }
-GATE_SIGNS = {HELD: "✓", TRIPPED: "✕"}
+EDGES = {
+    "compiling, launched": "compiled_launched",
+    "compiling, captured": "compiled_captured",
+    "capturing, eager": "captured_eager",
+    "capturing, compiled": "captured_compiled",
+}
+GATE_SIGNS = {r.HELD: "✓", r.TRIPPED: "✕"}
 PARTS_SHOWN, MEMBERS_SHOWN = 14, 6
 # Parts below this share of the longer step are drawn as one.
 SMALL_PART = 0.001
+ESTIMATE = "estimate: the unprofiled idle time, split by the shares that causes have as traced"
+
+
+def _changed(label: str, unit: str, field: str, basis: str = "", term: str = "") -> t.Col:
+    """A column of signed differences."""
+    get = t.getter(field)
+    return t.figures(label, unit, lambda row: q.change(get(row), unit, basis), basis, term)
 
 
 @section(COMPARISON, "gates", "Gates", brief=True)
-def gates(result: ComparisonResult, context: Context) -> Iterator[Block]:
+def gates(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """What became of each gate, tripped ones first; of held ones the short form gives the count."""
-    order = {TRIPPED: 0, HELD: 2}
+    order = {r.TRIPPED: 0, r.HELD: 2}
     ranked = sorted(result.gates, key=lambda gate: order.get(gate.status, 1))
-    shown = [gate for gate in ranked if gate.status != HELD or not context.brief]
-    if shown:
-        yield table(
-            f"{context.prefix}gates",
-            "",
-            shown,
-            [
-                words(
-                    "gate",
-                    lambda g: Text(
-                        f"{GATE_SIGNS.get(g.status, '·')} {g.status}", "verdict", key=g.status
-                    ),
-                    "gate",
-                ),
-                words("limit", lambda g: Text(g.gate, "code")),
-                words("pair", lambda g: g.pair),
-                words("why", lambda g: g.text),
-            ],
-            shown=len(shown),
-        )
-    held = len(result.gates) - len(shown)
-    if held:
-        yield Note((f"{units.counted(held, 'gate')} held",))
+    shown = [gate for gate in ranked if gate.status != r.HELD or not context.brief]
+    columns = (
+        t.words("gate", _gate, "gate"),
+        t.words("limit", lambda gate: b.Text(gate.gate, "code")),
+        t.words("pair", "pair"),
+        t.words("why", "text"),
+    )
+    yield t.table("gates", "", shown, columns, shown=t.ALL)
+    if held := len(ranked) - len(shown):
+        yield b.Note((f"{units.counted(held, 'gate')} held",))
+
+
+def _gate(gate: r.GateResult) -> b.Text:
+    sign = GATE_SIGNS.get(gate.status, "·")
+    return b.Text(f"{sign} {gate.status}", "verdict", key=gate.status)
 
 
 @section(COMPARISON, "pairs", "Pairs", brief=True)
-def pairs(result: ComparisonResult, context: Context) -> Iterator[Block]:
+def pairs(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """The step time of every pair, where there are several; the worst first."""
-    ranked = by_verdict(result.pairs)
-    if len(ranked) < 2:
+    if len(result.pairs) < 2:
         return
-    steps = [(pair, pair.metric("step_time")) for pair in ranked]
-    rows = tuple(
-        Row(
-            (
-                Text(pair.label, target=f"{context.prefix}{_prefix(result, pair)}"),
-                _quantity(step, step.baseline.value),
-                _quantity(step, step.candidate.value),
-                change(step.ratio, SHARE, _basis(step), step.note),
-                _verdict(step),
-            ),
-            NS,
-            _basis(step),
-        )
-        for pair, step in steps
-    )
     columns = (
-        Column("pair", "comparison"),
-        Column("base", numeric=True),
-        Column("cand", numeric=True),
-        Column("change", unit=SHARE, numeric=True),
-        Column("verdict", "comparison"),
+        b.Column("pair", "comparison"),
+        b.Column("base", numeric=True),
+        b.Column("cand", numeric=True),
+        b.Column("change", unit=q.SHARE, numeric=True),
+        b.Column("verdict", "comparison"),
     )
-    yield Table(f"{context.prefix}pairs", "step time", columns, rows, shown=len(rows))
+    rows = []
+    for pair in w.by_verdict(result.pairs):
+        step = pair.metric("step_time")
+        label = b.Text(pair.label, target=f"{context.prefix}{_prefix(result, pair)}")
+        change = q.change(step.ratio, q.SHARE, _basis(step), step.note)
+        rows.append(b.Row((label, *_ends(step), change, _verdict(step)), q.NS, _basis(step)))
+    yield b.Table("pairs", "step time", columns, tuple(rows), shown=len(rows))
 
 
 @section(COMPARISON, "modes", "Compiling and capturing", brief=True)
-def modes(result: ComparisonResult, context: Context) -> Iterator[Block]:
+def modes(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """The 2x2 of a comparison, with what compiling and capturing did, each with and without."""
     square = result.two_by_two
     if square is None:
         return
-    cells = {mode: _cell(corner, square.source) for mode, corner in square.corners.items()}
+    if not context.brief:
+        yield b.Sentence((square.sentence,), "lead")
+    yield from square_blocks({m: _cell(c, square.source) for m, c in square.corners.items()})
     if context.brief:
-        yield from square_blocks(cells, f"{context.prefix}square")
         return
-    yield Sentence((square.sentence,), "lead")
-    yield from square_blocks(cells, f"{context.prefix}square")
-    basis = BASES[square.source]
-    yield table(
-        f"{context.prefix}corners",
-        "the four modes, per token",
-        list(square.corners.items()),
-        [
-            words("mode", lambda item: Text(item[1].label, key=item[0]), "mode"),
-            figures("busy", NS, lambda item: item[1].busy_ns, TRACED, "busy-per-token"),
-            figures("idle", NS, lambda item: item[1].idle_ns, basis, "idle-per-token"),
-            figures("host dispatch", NS, lambda i: i[1].host_dispatch_ns, basis, "host-dispatch"),
-            *[
-                figures(f"busy: {word.label}", NS, _class_of(key), TRACED, "op-class")
-                for key, word in OP_CLASSES.items()
-            ],
-        ],
-        folded=True,
+    basis = basis_of(square.source)
+    corners = (
+        t.times("busy", "busy_ns", q.TRACED, "busy-per-token"),
+        t.times("idle", "idle_ns", basis, "idle-per-token"),
+        t.times("host dispatch", "host_dispatch_ns", basis, "host-dispatch"),
+        *(
+            t.times(f"busy: {word.label}", _class_of(key), q.TRACED, "op-class")
+            for key, word in OP_CLASSES.items()
+        ),
     )
-    edges = (
-        ("compiling, launched", square.compiled_launched),
-        ("compiling, captured", square.compiled_captured),
-        ("capturing, eager", square.captured_eager),
-        ("capturing, compiled", square.captured_compiled),
+    effects = (
+        _changed("step", q.NS, "step_ns", basis, "period"),
+        _changed("busy per token", q.NS, "busy_ns", q.TRACED),
+        _changed("idle per token", q.NS, "idle_ns", basis),
+        _changed("kernels", q.COUNT, "kernels"),
+        _changed("launches", q.COUNT, "launches"),
+        t.words("in words", "words"),
     )
-    yield table(
-        f"{context.prefix}effects",
-        "what each change did",
-        edges,
-        [
-            words("change", lambda e: e[0]),
-            figures("step", NS, lambda e: change(e[1].step_ns, NS, basis), basis, "period"),
-            figures("busy per token", NS, lambda e: change(e[1].busy_ns, NS, TRACED), TRACED),
-            figures("idle per token", NS, lambda e: change(e[1].idle_ns, NS, basis), basis),
-            figures("kernels", COUNT, lambda e: change(e[1].kernels, COUNT)),
-            figures("launches", COUNT, lambda e: change(e[1].launches, COUNT)),
-            words("in words", lambda e: e[1].words),
-        ],
-    )
+    yield t.mode_table(
+        "corners", "the four modes, per token", square.corners.items(), corners,
+        label=lambda mode: square.corners[mode].label, folded=True,
+    )  # fmt: skip
+    edges = [(label, getattr(square, edge)) for label, edge in EDGES.items()]
+    columns = (t.words("change", t.first), *map(t.second, effects))
+    yield t.table("effects", "what each change did", edges, columns)
 
 
-def _class_of(key: str) -> Callable[[tuple[str, Corner]], Number | None]:
-    return lambda item: item[1].busy_by_class_ns.get(key) or None
+def _class_of(key: str) -> Callable[[r.Corner], r.Maybe]:
+    return lambda corner: corner.busy_by_class_ns.get(key) or None
 
 
-def _cell(corner: Corner, source: str) -> SquareCell:
+def _cell(corner: r.Corner, source: str) -> SquareCell:
+    step, busy = corner.step_ns, corner.busy_ns
     return SquareCell(
-        known=UNKNOWN if corner.step_ns is None else MEASURED,
-        step_ns=None if corner.step_ns is None else round(corner.step_ns),
+        known=UNKNOWN if step is None else MEASURED,
+        step_ns=None if step is None else round(step),
         tokens_per_s=corner.tokens_per_s,
-        busy_ns=None if corner.busy_ns is None else round(corner.busy_ns),
+        busy_ns=None if busy is None else round(busy),
         kernels=corner.kernels,
         launches=corner.launches,
         source=source,
@@ -244,232 +169,206 @@ def _cell(corner: Corner, source: str) -> SquareCell:
 
 
 @section(COMPARISON, "notes", "Notes", brief=True)
-def notes(result: ComparisonResult, context: Context) -> Iterator[Block]:
+def notes(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """What is to be known about the comparison as a whole."""
-    del context
-    for text in result.notes:
-        yield Note((text,))
+    yield from (b.Note((text,)) for text in result.notes)
 
 
 @section(PAIR, "doubt", "Are they alike", brief=True)
-def doubt(pair: Pair, context: Context) -> Iterator[Block]:
+def doubt(pair: r.Pair, context: Context) -> Iterator[b.Block]:
     """In what the two sides are unlike, and what else to know about the pair."""
     if pair.banner:
-        differences = "; ".join(pair.banner)
-        yield Note(
-            (Text("Runs are not comparable", "strong", term="comparison"),
-             f", compared because of --force: {differences}"),
-            "refused",
-        )  # fmt: skip
-    for text in pair.notes if not context.brief else ():
-        yield Note((text,))
+        unlike = b.Text("Runs are not comparable", "strong", term="comparison")
+        yield b.Note(
+            (unlike, f", compared because of --force: {'; '.join(pair.banner)}"), "refused"
+        )
     if context.brief and pair.notes:
-        yield Note((f"{units.counted(len(pair.notes), 'more note')} with --full",))
+        yield b.Note((f"{units.counted(len(pair.notes), 'more note')} with --full",))
+    elif not context.brief:
+        yield from (b.Note((text,)) for text in pair.notes)
 
 
 @section(PAIR, "metrics", "Paired metrics", brief=True)
-def metrics(pair: Pair, context: Context) -> Iterator[Block]:
+def metrics(pair: r.Pair, context: Context) -> Iterator[b.Block]:
     """Every metric on both sides; each row states its unit and basis."""
     shown = [row for row in pair.metrics if row.known and not _nothing(row)]
-    columns = [Column("metric", "metric"), _numbers("base"), _numbers("cand")]
-    if not context.brief:
-        columns += [_numbers("change"), Column("change, of base", "metric", SHARE, numeric=True)]
-        columns += [Column("95 % interval", "comparison", SHARE, numeric=True)]
-    else:
-        columns += [Column("change", "metric", SHARE, numeric=True)]
-    columns += [Column("verdict", "comparison")]
+    columns: tuple[b.Column, ...] = (
+        b.Column("metric", "metric"),
+        b.Column("base", numeric=True),
+        b.Column("cand", numeric=True),
+        b.Column("change", numeric=True),
+        b.Column("change, of base", "metric", q.SHARE, numeric=True),
+        b.Column("95 % interval", "comparison", q.SHARE, numeric=True),
+        b.Column("verdict", "comparison"),
+    )
+    if context.brief:
+        columns = (*columns[:3], b.Column("change", "metric", q.SHARE, numeric=True), columns[-1])
     rows = tuple(_metric(row, brief=context.brief) for row in shown)
-    remarks: dict[str, list[MetricRow]] = {}
+    remarks: dict[str, list[r.MetricRow]] = {}
     for row in shown:
         if row.note:
             remarks.setdefault(row.note, []).append(row)
-    yield Table(
-        f"{context.prefix}metrics", "", tuple(columns), rows, shown=len(rows),
-        notes=tuple(_remark(text, about) for text, about in remarks.items()),
-    )  # fmt: skip
+    found = tuple(_remark(text, about) for text, about in remarks.items())
+    yield b.Table("metrics", "", columns, rows, shown=len(rows), notes=found)
     if not context.brief:
-        yield from _spreads(shown, context.prefix)
+        yield _spreads(shown)
+        yield _traced(shown)
 
 
-def _numbers(label: str) -> Column:
-    return Column(label, numeric=True)
+def _nothing(row: r.MetricRow) -> bool:
+    return row.unit == q.COUNT and not row.baseline.value and not row.candidate.value
 
 
-def _nothing(row: MetricRow) -> bool:
-    return row.unit == COUNT and not row.baseline.value and not row.candidate.value
-
-
-def _basis(row: MetricRow) -> str:
+def _basis(row: r.MetricRow) -> str:
     """How the figure is known; a time that the profiler does not change is traced, too."""
-    return TRACED if row.source is None and row.unit == NS else BASES[row.source]
+    if row.source is None:
+        return q.TRACED if row.unit == q.NS else ""
+    return basis_of(row.source)
 
 
-def _quantity(row: MetricRow, value: Maybe) -> Quantity:
-    return Quantity(value, row.unit, _basis(row), reason="" if value is not None else row.note)
+def _title(row: r.MetricRow, title: str = "") -> b.Text:
+    return b.Text(title or row.title, term=TERMS.get(row.id, "metric"))
 
 
-def _metric(row: MetricRow, *, brief: bool) -> Row:
-    label = f"{row.title} per token" if row.per_token else row.title
-    basis = _basis(row)
-    cells: list[Cell] = [
-        Text(label, term=TERMS.get(row.id, "metric")),
-        _quantity(row, row.baseline.value),
-        _quantity(row, row.candidate.value),
-    ]
-    relative: Cell = change(row.ratio, SHARE)
+def _ends(row: r.MetricRow) -> tuple[q.Quantity, ...]:
+    """The figure on both sides, or why there is none."""
+    return tuple(
+        q.Quantity(value, row.unit, _basis(row), reason="" if value is not None else row.note)
+        for value in (row.baseline.value, row.candidate.value)
+    )
+
+
+def _metric(row: r.MetricRow, *, brief: bool) -> b.Row:
+    basis, label = _basis(row), f"{row.title} per token" if row.per_token else row.title
+    relative: b.Cell = q.change(row.ratio, q.SHARE)
     if row.ratio is None:
         relative = "from 0" if row.change else None
-    if not brief:
-        cells += [change(row.change, row.unit, basis), relative, _interval(row)]
-    else:
-        cells.append(relative)
-    return Row((*cells, _verdict(row)), row.unit, basis, weak=row.change is None, key=row.id)
+    moved: tuple[b.Cell, ...] = (q.change(row.change, row.unit, basis), relative, _interval(row))
+    cells = (_title(row, label), *_ends(row), *(moved[1:2] if brief else moved), _verdict(row))
+    return b.Row(cells, row.unit, basis, weak=row.change is None, key=row.id)
 
 
-def _interval(row: MetricRow) -> Cell:
+def _interval(row: r.MetricRow) -> b.Cell:
     """The interval of the change, relative to the baseline."""
-    if row.basis == EXACT:
+    if row.basis == r.EXACT:
         return "exact"
     low, high = row.interval_ratio or (None, None)
     if low is None or high is None:
         return None
-    return Quantity(None, SHARE, "", RANGE, low, high, signed=True)
+    return q.Quantity(None, q.SHARE, "", q.RANGE, low, high, signed=True)
 
 
-def _verdict(row: MetricRow) -> Text:
+def _verdict(row: r.MetricRow) -> b.Text:
     """The verdict; a star where runs were not repeated."""
-    mark = " *" if row.note == ONE_RUN else ""
-    term = VERDICT_TERMS.get(row.verdict, "comparison")
-    return Text(f"{verdict_words(row)}{mark}", "verdict", term=term, key=row.verdict)
+    mark = " *" if row.note == r.ONE_RUN else ""
+    term = w.VERDICT_TERMS.get(row.verdict, "comparison")
+    return b.Text(f"{w.verdict_words(row)}{mark}", "verdict", term=term, key=row.verdict)
 
 
-def _remark(note: str, about: list[MetricRow]) -> str:
+def _remark(note: str, about: list[r.MetricRow]) -> str:
     """A note once for all rows it is about; those without a verdict are named."""
-    if note == ONE_RUN:
+    if note == r.ONE_RUN:
         return f"* {note}"
     if all(row.change is not None for row in about):
         return note
     return f"{note}, so not judged: {', '.join(row.title for row in about)}"
 
 
-def _spreads(shown: list[MetricRow], prefix: str) -> Iterator[Block]:
-    """How far the steps of each side spread, each run's own figure, and the same as traced."""
+def _spreads(shown: list[r.MetricRow]) -> b.Table:
+    """How far the steps of each side spread, and the least and the largest of its runs."""
+    columns = (
+        b.Column("metric", "metric"),
+        b.Column("side"),
+        *(b.Column(label, numeric=True) for label in ("p5", "median", "p95")),
+        *(b.Column(label, unit=q.COUNT, numeric=True) for label in ("steps", "runs")),
+        *(b.Column(label, numeric=True) for label in ("least run", "largest run")),
+    )
     rows = []
     for row in shown:
-        for side, figure in (("base", row.baseline), ("cand", row.candidate)):
-            if figure.p5 is not None or len(figure.runs) > 1:
-                rows.append(_spread(row, side, figure))
-    columns = (
-        Column("metric", "metric"), Column("side"), _numbers("p5"), _numbers("median"),
-        _numbers("p95"), Column("steps", unit=COUNT, numeric=True),
-        Column("runs", unit=COUNT, numeric=True), _numbers("least run"), _numbers("largest run"),
-    )  # fmt: skip
-    if rows:
-        yield Table(f"{prefix}spread", "spread", columns, tuple(rows), 12, True)
-    traced = [(row, row.as_profiled) for row in shown if row.as_profiled is not None]
-    if traced:
-        yield Table(
-            f"{prefix}traced",
-            "the same as profiled",
-            (Column("metric", "metric"), _numbers("base"), _numbers("cand")),
-            tuple(
-                Row(
-                    (row.title, *(Quantity(end, row.unit, TRACED) for end in ends)),
-                    row.unit,
-                    TRACED,
-                )
-                for row, ends in traced
-            ),
-            folded=True,
-        )
+        for side, of in (("base", row.baseline), ("cand", row.candidate)):
+            runs = of.runs if len(of.runs) > 1 else ()
+            if of.p5 is None and not runs:
+                continue
+            ends = (of.p5, of.value, of.p95, min(runs, default=None), max(runs, default=None))
+            spread = [t.known(value, row.unit, _basis(row)) for value in ends]
+            counts = (q.Quantity(n, q.COUNT) for n in (of.n, len(of.runs)))
+            cells = (_title(row), side, *spread[:3], *counts, *spread[3:])
+            rows.append(b.Row(cells, row.unit, _basis(row)))
+    return b.Table("spread", "spread", columns, tuple(rows), 12, True)
 
 
-def _spread(row: MetricRow, side: str, figure: Figure) -> Row:
-    def of(value: Maybe) -> Quantity | None:
-        return None if value is None else Quantity(value, row.unit, _basis(row))
-
-    runs = figure.runs
-    cells = (
-        Text(row.title, term=TERMS.get(row.id, "metric")),
-        side,
-        of(figure.p5),
-        of(figure.value),
-        of(figure.p95),
-        Quantity(figure.n, COUNT),
-        Quantity(len(runs), COUNT),
-        of(min(runs)) if len(runs) > 1 else None,
-        of(max(runs)) if len(runs) > 1 else None,
-    )
-    return Row(cells, row.unit, _basis(row))
+def _traced(shown: list[r.MetricRow]) -> b.Table:
+    """The figures that are shown unprofiled, as the traces have them."""
+    columns = (b.Column("metric", "metric"), *(b.Column(s, numeric=True) for s in ("base", "cand")))
+    rows = []
+    for row in shown:
+        if row.as_profiled is not None:
+            ends = (q.Quantity(end, row.unit, q.TRACED) for end in row.as_profiled)
+            rows.append(b.Row((row.title, *ends), row.unit, q.TRACED))
+    return b.Table("traced", "the same as profiled", columns, tuple(rows), folded=True)
 
 
 @section(PAIR, "bridge", "Bridge", brief=True)
-def bridge(pair: Pair, context: Context) -> Iterator[Block]:
+def bridge(pair: r.Pair, context: Context) -> Iterator[b.Block]:
     """From one step time to the other in parts that sum exactly; estimates are hatched."""
     found = pair.bridge
     # Where nothing changed a short form has nothing to take apart.
-    if found is None or (context.brief and pair.verdict == WITHIN_NOISE):
+    if found is None or (context.brief and pair.verdict == r.WITHIN_NOISE):
         return
-    if sentence := bridge_sentence(found):
-        yield Sentence((sentence[:1].upper() + sentence[1:], "."), "lead")
-    yield _bars(found, context.prefix)
+    if sentence := w.bridge_sentence(found):
+        yield b.Sentence((sentence[:1].upper() + sentence[1:], "."), "lead")
+    yield _bars(found)
     if not context.brief:
-        yield _parts(found, context.prefix)
-
-
-def _bars(found: Bridge, prefix: str) -> Bars:
-    basis = BASES[found.source]
-    before, after = (Quantity(end, NS, basis) for end in found.ends)
-    moved = waterfall(found)
-    kept = sorted(moved, key=lambda part: (-abs(part.delta_ns), part.key))[:PARTS_SHOWN]
-    kept = [part for part in kept if part.share >= SMALL_PART]
-    bars = [_end("baseline", found.baseline_step, before)]
-    for part in moved:
-        if part in kept:
-            label = f"{part.title} (estimate)" if part.estimated else part.title
-            amount = change(part.delta_ns, NS, basis)
-            segment = Segment(part.key, label, amount)
-            bars.append(Bar(label, (segment,), hatched=part.estimated))
-    rest = [part.delta_ns for part in moved if part not in kept]
-    if rest:
-        label = f"{units.counted(len(rest), 'smaller part')}"
-        bars.append(Bar(label, (Segment("other", label, change(sum(rest), NS, basis)),)))
-    bars.append(_end("candidate", found.candidate_step, after))
-    whole = "" if found.basis == "whole recording" else " per step"
-    total = units.text(change(found.ends[1] - found.ends[0], NS, basis))
-    remarks = [f"{total}{whole} in all, exactly ({found.baseline_step} → {found.candidate_step})"]
-    if any(part.estimated for part in found.parts):
-        remarks.append(
-            "estimate: the unprofiled idle time, split by the shares that causes have as traced"
+        basis = basis_of(found.source)
+        columns = (
+            t.words(
+                "part", lambda p: b.Text(p.title, term=p.key if p.kind == "idle" else "bridge")
+            ),
+            t.words("known", lambda p: "estimate" if p.estimated else None),
+            t.times("base", "baseline_ns", basis),
+            t.times("cand", "candidate_ns", basis),
+            _changed("change", q.NS, "delta_ns", basis),
         )
-    remarks += [text for text in (*found.notes, profiling_remark(found)) if text]
-    return Bars(f"{prefix}bridge", "Bridge", tuple(bars), "class", "bridge", tuple(remarks))
+        yield t.table("bridge-parts", "parts", found.parts, columns, folded=True, key="key")
 
 
-def _end(side: str, step: str, total: Quantity) -> Bar:
-    return Bar(f"{side}: {step}", (Segment("busy", side, total),), total)
+def _bars(found: r.Bridge) -> b.Bars:
+    basis, moved = basis_of(found.source), w.waterfall(found)
+    before, after = found.ends
+    largest = sorted(moved, key=lambda part: (-abs(part.delta_ns), part.key))[:PARTS_SHOWN]
+    kept = [part for part in moved if part in largest and part.share >= SMALL_PART]
+    rest = [part.delta_ns for part in moved if part not in kept]
 
+    def bar(key: str, label: str, title: str, ns: q.Number, *, estimated: bool = False) -> b.Bar:
+        return b.Bar(label, (b.Segment(key, title, q.change(ns, q.NS, basis)),), hatched=estimated)
 
-def _parts(found: Bridge, prefix: str) -> Table:
-    basis = BASES[found.source]
-    return table(
-        f"{prefix}bridge-parts",
-        "parts",
-        found.parts,
-        [
-            words("part", lambda p: Text(p.title, term=p.key if p.kind == "idle" else "bridge")),
-            words("known", lambda p: "estimate" if p.estimated else None),
-            figures("base", NS, lambda p: p.baseline_ns, basis),
-            figures("cand", NS, lambda p: p.candidate_ns, basis),
-            figures("change", NS, lambda p: change(p.delta_ns, NS, basis), basis),
-        ],
-        folded=True,
-        key=lambda p: p.key,
+    def end(side: str, step: str, ns: q.Number) -> b.Bar:
+        total = q.Quantity(ns, q.NS, basis)
+        return b.Bar(f"{side}: {step}", (b.Segment("busy", side, total),), total)
+
+    bars = [end("baseline", found.baseline_step, before)]
+    for part in kept:
+        title = f"{part.title} (estimate)" if part.estimated else part.title
+        bars.append(bar(part.key, title, title, part.delta_ns, estimated=part.estimated))
+    if rest:
+        label = units.counted(len(rest), "smaller part")
+        bars.append(bar("other", label, label, sum(rest)))
+    bars.append(end("candidate", found.candidate_step, after))
+    per_step = "" if found.basis == "whole recording" else " per step"
+    total = units.text(q.change(after - before, q.NS, basis))
+    steps = f"{found.baseline_step} → {found.candidate_step}"
+    remarks = (
+        f"{total}{per_step} in all, exactly ({steps})",
+        ESTIMATE if any(part.estimated for part in found.parts) else "",
+        *found.notes,
+        w.profiling_remark(found),
     )
+    shown = tuple(text for text in remarks if text)
+    return b.Bars("bridge", "Bridge", tuple(bars), "class", "bridge", shown)
 
 
 @section(PAIR, "timeline", "Timelines")
-def timelines(pair: Pair, context: Context) -> Iterator[Block]:
+def timelines(pair: r.Pair, context: Context) -> Iterator[b.Block]:
     """One step of each side from its start, on one scale; only where there is a trace."""
     from gaptrace.document import pictures
 
@@ -482,175 +381,133 @@ def timelines(pair: Pair, context: Context) -> Iterator[Block]:
 
 
 @section(PAIR, "kernels", "Kernels")
-def kernels(pair: Pair, context: Context) -> Iterator[Block]:
+def kernels(pair: r.Pair, context: Context) -> Iterator[b.Block]:
     """What happened to the kernels: what replaced what, and every name on both sides."""
-    if pair.kernel_sentence:
-        yield Sentence((pair.kernel_sentence,), "lead")
     found = pair.kernels
+    if pair.kernel_sentence:
+        yield b.Sentence((pair.kernel_sentence,), "lead")
     if not found.rows:
         return
+    statuses = {status: found.of(status) for status in ("removed", "added", "changed", "same")}
+    counts = ", ".join(f"{units.count(len(rows))} {s}" for s, rows in statuses.items() if rows)
+    yield b.Sentence((f"By name: {counts}.",))
+    yield t.table("groups", "what replaced what", found.groups, _GROUPS, shown=6)
     moved = [row for row in found.rows if row.status != "same"]
-    counts = ", ".join(
-        f"{units.count(len(found.of(status)))} {status}"
-        for status in ("removed", "added", "changed", "same")
-        if found.of(status)
+    yield t.table(
+        "kernels", "by name", (*moved, *statuses["same"]), _KERNELS,
+        weak=lambda row: row.status == "same",
+    )  # fmt: skip
+    classes = (
+        t.words("class", lambda item: OP_CLASSES[item[0]].label, "op-class", "class"),
+        t.times("base per token", lambda item: item[1][0], q.TRACED),
+        t.times("cand per token", lambda item: item[1][1], q.TRACED),
+        t.times("change", lambda item: _moved(item[1][1] - item[1][0]), q.TRACED),
     )
-    yield Sentence((f"By name: {counts}.",))
-    if found.groups:
-        yield _groups(found.groups, context.prefix)
-    yield table(
-        f"{context.prefix}kernels",
-        "by name",
-        (*moved, *found.of("same")),
-        [
-            words("kernel", lambda r: name(r.short, r.name), "kernel"),
-            words("class", lambda r: OP_CLASSES[r.op_class].label, "op-class"),
-            words("status", lambda r: r.status),
-            figures("base per token", COUNT, _use("baseline", "per_token")),
-            figures("cand per token", COUNT, _use("candidate", "per_token")),
-            figures("base time", NS, _use("baseline", "ns_per_token"), TRACED),
-            figures("cand time", NS, _use("candidate", "ns_per_token"), TRACED),
-            figures("change per token", NS, lambda r: _moved(r.delta_ns), TRACED),
-            words("op, or ops fused", _op),
-        ],
-        weak=lambda r: r.status == "same",
-    )
-    yield table(
-        f"{context.prefix}kernel-classes",
-        "by class",
-        [(key, ends) for key, ends in found.by_class_ns.items() if any(ends)],
-        [
-            words("class", lambda item: OP_CLASSES[item[0]].label, "op-class", "class"),
-            figures("base per token", NS, lambda item: item[1][0], TRACED),
-            figures("cand per token", NS, lambda item: item[1][1], TRACED),
-            figures("change", NS, lambda item: _moved(item[1][1] - item[1][0]), TRACED),
-        ],
-        folded=True,
-        key=lambda item: item[0],
-    )
+    both = [(key, ends) for key, ends in found.by_class_ns.items() if any(ends)]
+    yield t.table("kernel-classes", "by class", both, classes, folded=True, key=t.first)
 
 
-def _moved(ns: Number) -> Quantity:
-    return change(ns, NS, TRACED)
+def _moved(ns: r.Number) -> q.Quantity:
+    return q.change(ns, q.NS, q.TRACED)
 
 
-def _use(side: str, name_: str) -> Callable[[KernelChange], Number | None]:
+def _use(side: str, field: str) -> Callable[[r.KernelChange], r.Maybe]:
     """A figure of one side's use of a kernel; None where that side does not have it."""
-    return lambda row: getattr(getattr(row, side), name_, None)
+    return lambda row: getattr(getattr(row, side), field, None)
 
 
-def _op(row: KernelChange) -> Cell:
-    return row.op or ", ".join(row.fuses) or None
+_KERNELS = (
+    t.words("kernel", lambda row: t.name(row.short, row.name), "kernel"),
+    t.words("class", lambda row: OP_CLASSES[row.op_class].label, "op-class"),
+    t.words("status", "status"),
+    t.counts("base per token", _use("baseline", "per_token")),
+    t.counts("cand per token", _use("candidate", "per_token")),
+    t.times("base time", _use("baseline", "ns_per_token"), q.TRACED),
+    t.times("cand time", _use("candidate", "ns_per_token"), q.TRACED),
+    _changed("change per token", q.NS, "delta_ns", q.TRACED),
+    t.words("op, or ops fused", lambda row: row.op or ", ".join(row.fuses)),
+)
+_GROUPS = (
+    t.words("group", "title", "fusion"),
+    t.words("base", lambda group: _members(group.baseline)),
+    t.words("cand", lambda group: _members(group.candidate)),
+    _changed("kernels per token", q.COUNT, "delta_count"),
+    _changed("time per token", q.NS, "delta_ns", q.TRACED),
+)
 
 
-def _groups(groups: tuple[KernelGroup, ...], prefix: str) -> Table:
-    return table(
-        f"{prefix}groups",
-        "what replaced what",
-        groups,
-        [
-            words("group", lambda g: g.title, "fusion"),
-            words("base", lambda g: _members(g.baseline)),
-            words("cand", lambda g: _members(g.candidate)),
-            figures("kernels per token", COUNT, lambda g: change(g.delta_count, COUNT)),
-            figures("time per token", NS, lambda g: _moved(g.delta_ns), TRACED),
-        ],
-        shown=6,
-    )
-
-
-def _members(members: tuple[Member, ...]) -> str:
+def _members(members: tuple[r.Member, ...]) -> str:
     shown = ", ".join(f"{m.short} ×{units.count(m.per_token)}" for m in members[:MEMBERS_SHOWN])
     rest = len(members) - MEMBERS_SHOWN
     return f"{shown} and {units.count(rest)} more" if rest > 0 else shown
 
 
 @section(PAIR, "sides", "What was compared")
-def sides(pair: Pair, context: Context) -> Iterator[Block]:
+def sides(pair: r.Pair, context: Context) -> Iterator[b.Block]:
     """Both sides: how much of each was recorded, whether it can be trusted, and its facts."""
     both = (pair.baseline, pair.candidate)
-    rows: list[tuple[str, list[Cell]]] = [
-        ("runs", [Quantity(side.runs, COUNT) for side in both]),
-        ("complete steps", [Quantity(side.steps, COUNT) for side in both]),
-        ("trace", [Text(side.verdict, "verdict", key=side.verdict) for side in both]),
+    rows: list[tuple[str, list[b.Cell]]] = [
+        ("runs", [q.Quantity(side.runs, q.COUNT) for side in both]),
+        ("complete steps", [q.Quantity(side.steps, q.COUNT) for side in both]),
+        ("trace", [b.Text(side.verdict, "verdict", key=side.verdict) for side in both]),
         ("mode", [side.mode for side in both]),
         ("from", ["saved baseline" if side.saved else side.path for side in both]),
     ]
     rows += [(label, [side.facts.get(key) for side in both]) for key, label in FACTS.items()]
     rows += [("to know", [text, None]) for text in pair.baseline.reasons]
     rows += [("to know", [None, text]) for text in pair.candidate.reasons]
-    columns = (Column(""), Column(f"base: {both[0].label}"), Column(f"cand: {both[1].label}"))
-    yield Table(
-        f"{context.prefix}sides",
-        "",
-        columns,
-        tuple(
-            Row((label, *cells), COUNT if isinstance(cells[0], Quantity) else None)
-            for label, cells in rows
-            if any(cell is not None for cell in cells)
-        ),
-        shown=len(rows),
+    shown = tuple(
+        b.Row((label, *cells), q.COUNT if isinstance(cells[0], q.Quantity) else None)
+        for label, cells in rows
+        if any(cell is not None for cell in cells)
     )
+    columns = (b.Column(""), b.Column(f"base: {both[0].label}"), b.Column(f"cand: {both[1].label}"))
+    yield b.Table("sides", "", columns, shown, shown=len(rows))
 
 
-def _prefix(result: ComparisonResult, pair: Pair) -> str:
+def _prefix(result: r.ComparisonResult, pair: r.Pair) -> str:
     """Keeps the ids of several pairs on one page apart."""
     return f"p{result.pairs.index(pair) + 1}-" if len(result.pairs) > 1 else ""
 
 
-def _next(result: ComparisonResult) -> Section:
+def _next(result: r.ComparisonResult) -> b.Section:
     """The commands to type next: look at the worst candidate, and say it again with all details."""
     paths = [result.pairs[0].baseline.path, *(pair.candidate.path for pair in result.pairs)]
-    worst = by_verdict(result.pairs)[0].candidate
-    commands = []
-    if worst.path and worst.path != "-" and not worst.saved:
-        commands.append(f"gaptrace analyze {shlex.quote(worst.path)}")
+    worst = w.by_verdict(result.pairs)[0].candidate
+    look = worst.path and worst.path != "-" and not worst.saved
     again = " ".join(shlex.quote(path) for path in dict.fromkeys(paths) if path)
-    commands.append(f"gaptrace compare {again} --full")
-    return Section("next", "Next", (Note((), "next", commands=tuple(commands)),))
+    commands = (
+        *((f"gaptrace analyze {shlex.quote(worst.path)}",) if look else ()),
+        f"gaptrace compare {again} --full",
+    )
+    return b.Section("next", "Next", (b.Note((), "next", commands=commands),))
 
 
-def _identity(pair: Pair) -> tuple[str, ...]:
+def _identity(pair: r.Pair) -> Iterator[str]:
     """GPU, model, type and batch, where both sides agree."""
     left, right = pair.baseline.facts, pair.candidate.facts
-    return tuple(
-        f"{key} {value}" if key in ("batch", "torch") else value
-        for key in ("model", "gpu", "dtype", "batch", "torch")
-        if (value := left.get(key)) and value == right.get(key)
-    )
+    for key in ("model", "gpu", "dtype", "batch", "torch"):
+        if (value := left.get(key)) and value == right.get(key):
+            yield f"{key} {value}" if key in ("batch", "torch") else value
 
 
-def pair_document(pair: Pair, context: Context) -> Document:
+def pair_document(pair: r.Pair, context: Context) -> b.Document:
     """Everything that is said about one pair."""
-    return Document(
-        kind=PAIR,
-        title=pair.label,
-        answer=Sentence((pair_headline(pair),), "answer"),
-        identity=(),
-        sections=build(PAIR, pair, context),
-        detail=context.detail,
-    )
+    found = whole(PAIR, pair, context, pair.label, (w.pair_headline(pair),))
+    return msgspec.structs.replace(found, result=None)
 
 
-@builder(ComparisonResult)
-def comparison_document(result: ComparisonResult, context: Context) -> Document:
+@builder(r.ComparisonResult)
+def comparison_document(result: r.ComparisonResult, context: Context) -> b.Document:
     """Everything that is said about a comparison, in the detail that is asked for."""
-    ranked = by_verdict(result.pairs)
-    single = len(ranked) == 1
+    ranked = w.by_verdict(result.pairs)
+    single, first = len(ranked) == 1, ranked[0]
     parts = tuple(
         pair_document(pair, replace(context, prefix=f"{context.prefix}{_prefix(result, pair)}"))
         for pair in ranked
     )
-    first = ranked[0]
-    sections = build(COMPARISON, result, context) + (parts[0].sections if single else ())
     several = f"{first.baseline.label} → {units.count(len(ranked))} others"
-    return Document(
-        kind=COMPARISON,
-        title=first.label if single else several,
-        answer=Sentence((headline(result),), "answer"),
-        identity=_identity(first),
-        sections=(*sections, _next(result)),
-        result=result,
-        parts=() if single else parts,
-        detail=context.detail,
-    )
+    title, answer = first.label if single else several, (w.headline(result),)
+    found = whole(COMPARISON, result, context, title, answer, _identity(first))
+    sections = (*found.sections, *(parts[0].sections if single else ()), _next(result))
+    return msgspec.structs.replace(found, sections=sections, parts=() if single else parts)

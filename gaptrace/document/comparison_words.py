@@ -8,28 +8,7 @@ from msgspec.structs import replace
 
 from gaptrace import units
 from gaptrace.quantity import NS, POINTS, SHARE, TIMES, Quantity, change
-from gaptrace.results.comparison import (
-    BETTER,
-    EXACT,
-    HELD,
-    RUNS,
-    TOO_FEW,
-    TRIPPED,
-    WITHHELD,
-    WITHIN_NOISE,
-    WORSE,
-    Bridge,
-    BridgePart,
-    ComparisonResult,
-    Corner,
-    GateResult,
-    Maybe,
-    MetricRow,
-    Number,
-    Pair,
-    TwoByTwo,
-    Work,
-)
+from gaptrace.results import comparison as r
 from gaptrace.vocabulary import CAUSES, OP_CLASSES
 
 # Parts of a bridge that are named in a sentence.
@@ -38,15 +17,24 @@ NAMED = 3
 CLEAR_FACTOR = 1.5
 # The status that a line begins with.
 STATUS = {
-    BETTER: "Better",
-    WORSE: "Worse",
-    WITHIN_NOISE: "No change beyond noise",
-    TOO_FEW: "Not judged",
-    WITHHELD: "Not judged",
+    r.BETTER: "Better",
+    r.WORSE: "Worse",
+    r.WITHIN_NOISE: "No change beyond noise",
+    r.TOO_FEW: "Not judged",
+    r.WITHHELD: "Not judged",
 }
+# The glossary entry behind each verdict.
+VERDICT_TERMS = {
+    r.BETTER: "better",
+    r.WORSE: "worse",
+    r.WITHIN_NOISE: "within-noise",
+    r.TOO_FEW: "too-few-steps",
+    r.WITHHELD: "withheld",
+}
+EDGES = ("compiled_launched", "compiled_captured", "captured_eager", "captured_compiled")
 
 
-def said(comparison: ComparisonResult) -> ComparisonResult:
+def said(comparison: r.ComparisonResult) -> r.ComparisonResult:
     """The comparison with all its sentences."""
     pairs = tuple(
         replace(pair, sentence=pair_sentence(pair), kernel_sentence=work_sentence(pair.work))
@@ -54,12 +42,8 @@ def said(comparison: ComparisonResult) -> ComparisonResult:
     )
     square = comparison.two_by_two
     if square is not None:
-        edges = {
-            name: replace(getattr(square, name), words=work_sentence(getattr(square, name).work))
-            for name in (
-                "compiled_launched", "compiled_captured", "captured_eager", "captured_compiled"
-            )
-        }  # fmt: skip
+        found = {name: getattr(square, name) for name in EDGES}
+        edges = {name: replace(e, words=work_sentence(e.work)) for name, e in found.items()}
         square = replace(square, **edges)
         square = replace(square, sentence=_story(square))
     return replace(
@@ -71,23 +55,23 @@ def said(comparison: ComparisonResult) -> ComparisonResult:
     )
 
 
-def text(value: Maybe, unit: str) -> str:
+def text(value: r.Maybe, unit: str) -> str:
     """A figure for a sentence."""
     return units.text(Quantity(value, unit))
 
 
-def signed(value: Maybe, unit: str = NS) -> str:
+def signed(value: r.Maybe, unit: str = NS) -> str:
     """A change for a sentence, with its sign."""
     return units.text(change(value, unit))
 
 
-def headline(comparison: ComparisonResult) -> str:
+def headline(comparison: r.ComparisonResult) -> str:
     """The answer in one line of at most 25 words that begins with a status."""
     line = _headline(comparison)
     return f"Runs are not comparable (--force). {line}" if comparison.forced else line
 
 
-def _headline(comparison: ComparisonResult) -> str:
+def _headline(comparison: r.ComparisonResult) -> str:
     ranked = by_verdict(comparison.pairs)
     square = comparison.two_by_two
     if square is not None and (best := _best(square)) is not None:
@@ -101,54 +85,54 @@ def _headline(comparison: ComparisonResult) -> str:
     return f"{STATUS[worst.verdict]}{count}; {worst.label}: {_times(step)}{_size(worst)}."
 
 
-def _fastest(square: TwoByTwo, best: Corner, pairs: Sequence[Pair]) -> str:
+def _fastest(square: r.TwoByTwo, best: r.Corner, pairs: Sequence[r.Pair]) -> str:
     """The fastest of the four modes, and what its step is to the eager one."""
     eager = square.eager
     line = f"{best.label} is the fastest of four modes, {text(best.step_ns, NS)} per step"
     if best.label == eager.label:
         return f"No mode is better than {line}."
-    verdict = next((p.verdict for p in pairs if p.candidate.label == best.label), BETTER)
+    verdict = next((p.verdict for p in pairs if p.candidate.label == best.label), r.BETTER)
     times = square.times_eager
     factor = f", {text(times, TIMES)} {eager.label}" if times is not None else ""
     return f"{STATUS[verdict]}: {line}{factor}."
 
 
-def by_verdict(pairs: Sequence[Pair]) -> list[Pair]:
+def by_verdict(pairs: Sequence[r.Pair]) -> list[r.Pair]:
     """Pairs, the worst first: worse ones by how much, then those not judged, then the rest."""
-    order = {WORSE: 0, WITHHELD: 1, TOO_FEW: 1, WITHIN_NOISE: 2, BETTER: 3}
+    order = {r.WORSE: 0, r.WITHHELD: 1, r.TOO_FEW: 1, r.WITHIN_NOISE: 2, r.BETTER: 3}
     return sorted(
         pairs, key=lambda pair: (order[pair.verdict], -(pair.metric("step_time").ratio or 0))
     )
 
 
-def pair_headline(pair: Pair) -> str:
+def pair_headline(pair: r.Pair) -> str:
     """The answer on one pair in at most 25 words: status, step times, how sure."""
     step = pair.metric("step_time")
     if step.baseline.value is None or step.candidate.value is None:
         return f"Not judged: no step time to compare, {step.note or 'no steps'}."
     line = f"{STATUS[step.verdict]}: {_times(step)}"
-    if step.verdict == WITHHELD:
+    if step.verdict == r.WITHHELD:
         return f"{line}; {step.note}."
     line += _size(pair)
-    if step.verdict == TOO_FEW:
-        return f"{line}; {TOO_FEW}."
-    if step.verdict in (BETTER, WORSE):
-        line += f", {'beyond noise' if step.basis == RUNS else step.note or 'beyond noise'}"
+    if step.verdict == r.TOO_FEW:
+        return f"{line}; {r.TOO_FEW}."
+    if step.verdict in (r.BETTER, r.WORSE):
+        line += f", {'beyond noise' if step.basis == r.RUNS else step.note or 'beyond noise'}"
     return f"{line}."
 
 
-def pair_sentence(pair: Pair) -> str:
+def pair_sentence(pair: r.Pair) -> str:
     """The answer on one pair, with the largest parts of the difference."""
-    parts = bridge_sentence(pair.bridge) if pair.verdict in (BETTER, WORSE, TOO_FEW) else ""
+    parts = bridge_sentence(pair.bridge) if pair.verdict in (r.BETTER, r.WORSE, r.TOO_FEW) else ""
     line = pair_headline(pair)
     return f"{line[:-1]}; {parts}." if parts else line
 
 
-def _times(step: MetricRow) -> str:
+def _times(step: r.MetricRow) -> str:
     return f"{text(step.baseline.value, NS)} → {text(step.candidate.value, NS)} per step"
 
 
-def _size(pair: Pair) -> str:
+def _size(pair: r.Pair) -> str:
     """How much faster or slower, as a factor where that says more than a percentage."""
     step, factor = pair.metric("step_time"), pair.factor
     if not step.change or factor is None:
@@ -158,7 +142,7 @@ def _size(pair: Pair) -> str:
     return f", {text(factor, TIMES)} {'faster' if step.change < 0 else 'slower'}"
 
 
-def bridge_sentence(bridge: Bridge | None) -> str:
+def bridge_sentence(bridge: r.Bridge | None) -> str:
     """The parts of a bridge that moved most; of estimated causes only which was the largest."""
     if bridge is None or not bridge.split:
         return ""
@@ -175,16 +159,16 @@ def bridge_sentence(bridge: Bridge | None) -> str:
     return f"{line}; most of the idle that {'came' if idle > 0 else 'went'} was {causes} (estimate)"
 
 
-def verdict_words(row: MetricRow) -> str:
+def verdict_words(row: r.MetricRow) -> str:
     """The verdict as it is shown: where the figure went, and in words how that helps."""
-    if row.verdict in (BETTER, WORSE):
+    if row.verdict in (r.BETTER, r.WORSE):
         return f"{'▲' if (row.change or 0) > 0 else '▼'} {row.verdict}"
-    if row.verdict == WITHIN_NOISE:
-        return "= equal" if row.basis == EXACT else f"= {WITHIN_NOISE}"
-    return "too few steps" if row.verdict == TOO_FEW else row.verdict
+    if row.verdict == r.WITHIN_NOISE:
+        return "= equal" if row.basis == r.EXACT else f"= {r.WITHIN_NOISE}"
+    return "too few steps" if row.verdict == r.TOO_FEW else row.verdict
 
 
-def waterfall(bridge: Bridge) -> list[BridgePart]:
+def waterfall(bridge: r.Bridge) -> list[r.BridgePart]:
     """The parts that moved, largest gain first and largest loss last.
 
     In this order the way from one end to the other stays between 0 and the longer step.
@@ -193,7 +177,7 @@ def waterfall(bridge: Bridge) -> list[BridgePart]:
     return sorted(moved, key=lambda part: (part.delta_ns, part.kind, part.key))
 
 
-def profiling_remark(bridge: Bridge) -> str:
+def profiling_remark(bridge: r.Bridge) -> str:
     """By how much profiling changed each step; empty where that is not known."""
     before, after = bridge.unprofiled_baseline_ns, bridge.unprofiled_candidate_ns
     if before is None or after is None:
@@ -205,7 +189,7 @@ def profiling_remark(bridge: Bridge) -> str:
     )
 
 
-def work_sentence(work: Work) -> str:
+def work_sentence(work: r.Work) -> str:
     """What happened to the kernels and to busy time; empty where either is unknown."""
     before, after = work.kernels
     if before is None or after is None or work.busy_ns is None:
@@ -219,7 +203,7 @@ def work_sentence(work: Work) -> str:
         line = f"{subject} {'removed' if count < 0 else 'added'} {share} {counts}"
     else:
         line = f"{subject} left the number of kernels as it was"
-    if work.busy_verdict == WITHIN_NOISE or not work.busy_ns:
+    if work.busy_verdict == r.WITHIN_NOISE or not work.busy_ns:
         by = signed(work.busy_ratio or 0, SHARE)
         return f"{line}; GPU busy time did not change beyond noise ({by})."
     lost = work.busy_ns > 0
@@ -231,15 +215,15 @@ def work_sentence(work: Work) -> str:
         behind = f": {names}" if names else ""
         named.append(f"{OP_CLASSES[item.op_class].label} ({signed(item.delta_ns)}{behind})")
     line += f", on {', '.join(named)}" if named else ""
-    return f"{line}{f' ({TOO_FEW})' if work.busy_verdict == TOO_FEW else ''}."
+    return f"{line}{f' ({r.TOO_FEW})' if work.busy_verdict == r.TOO_FEW else ''}."
 
 
-def _best(square: TwoByTwo) -> Corner | None:
+def _best(square: r.TwoByTwo) -> r.Corner | None:
     known = [c for c in square.corners.values() if c.label == square.best and c.step_ns]
     return known[0] if known else None
 
 
-def _story(square: TwoByTwo) -> str:
+def _story(square: r.TwoByTwo) -> str:
     """What compiling and capture did, each on its own and both together."""
     lines = [square.compiled_launched.words]
     idle, step = square.compiled_launched.idle_ns, square.compiled_launched.step_ns
@@ -263,18 +247,18 @@ def _story(square: TwoByTwo) -> str:
     return " ".join(line for line in lines if line)
 
 
-def gate_text(gate: GateResult) -> str:
+def gate_text(gate: r.GateResult) -> str:
     """One line that names the gate's metric, its figures and by how much."""
     value = gate.candidate
-    if gate.status not in (HELD, TRIPPED) or value is None:
+    if gate.status not in (r.HELD, r.TRIPPED) or value is None:
         return f"{gate.metric}: {gate.reason}"
     line = _moved(gate, value) if gate.relative else _bound(gate, value)
-    if gate.status == HELD:
+    if gate.status == r.HELD:
         return f"{line}, but within noise" if gate.reason else line
     return f"{line} ({gate.reason})" if gate.reason else line
 
 
-def _moved(gate: GateResult, value: Number) -> str:
+def _moved(gate: r.GateResult, value: r.Number) -> str:
     """A relative gate: how far the figure moved, and the limit."""
     moved, points = gate.change or 0, gate.unit == SHARE
     verb = "rose by" if moved > 0 else "fell by" if moved < 0 else "changed by"
@@ -284,13 +268,13 @@ def _moved(gate: GateResult, value: Number) -> str:
     ends = f"{text(gate.baseline, gate.unit)} → {text(value, gate.unit)}"
     line, unit = f"{gate.metric} {verb} {size}, {ends}", POINTS if points else SHARE
     limit = text(gate.limit, unit)
-    if gate.status == HELD:
+    if gate.status == r.HELD:
         return f"{line}: {'over' if gate.reason else 'within'} the limit of {limit}"
     over = f", {text(gate.over, unit)} over" if gate.over is not None else ""
     return f"{line}: the limit is {limit} worse{over}"
 
 
-def _bound(gate: GateResult, value: Number) -> str:
+def _bound(gate: r.GateResult, value: r.Number) -> str:
     lower, shown, limit = (
         gate.better == "lower",
         text(value, gate.unit),

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 from gaptrace.document import tables as t
 from gaptrace.document.answers import each
-from gaptrace.document.blocks import Block, Facts, Note, Sentence, Table, Text
+from gaptrace.document.blocks import Block, Note, Sentence, Text
 from gaptrace.document.sections import Context
 from gaptrace.knowledge.engines import part_titles
-from gaptrace.quantity import COUNT, NS, SHARE, TRACED
-from gaptrace.results.analysis import AnalysisResult, FunctionRow
+from gaptrace.quantity import COUNT, SHARE, TRACED
+from gaptrace.results.analysis import AnalysisResult
 
 NO_STACKS = (
     "No Python stacks were recorded, so time between ops has no function names "
     "(collect --stacks; it slows the host further)."
 )
+SHARES = t.figures("share", SHARE, "share", TRACED)
 
 
 def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
@@ -23,71 +24,45 @@ def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
     host, one = result.host, each(result)
     if not host.ops:
         return
+    time, dispatch = t.duration(host.op_ns, TRACED), Text("dispatch", term="dispatch")
     yield Sentence(
         (
             *t.given(t.known(host.op_calls, COUNT), f" op calls per {one} take "),
-            *t.given(
-                t.duration(host.op_ns, TRACED),
-                " of ",
-                Text("dispatch", term="dispatch"),
-                " on the host; ",
-            ),
-            "the costliest is ",
-            Text(host.ops[0].name, "name"),
-            ".",
+            *t.given(time, " of ", dispatch, " on the host; "),
+            "the costliest is ", Text(host.ops[0].name, "name"), ".",
         ),
         "lead",
+    )  # fmt: skip
+    columns = (
+        t.names("op", "name"),
+        t.counts(f"calls per {one}", "calls"),
+        t.times(f"own time per {one}", "self_ns", TRACED, "dispatch"),
+        SHARES,
+        t.times("per call", "ns_per_call", TRACED),
+        t.counts(f"launches per {one}", "launches", "launches-per-token"),
     )
-    yield t.table(
-        f"{context.prefix}ops-table",
-        "ops by own host time",
-        host.ops,
-        [
-            t.words("op", lambda o: t.name(o.name)),
-            t.figures(f"calls per {one}", COUNT, lambda o: o.calls),
-            t.figures(f"own time per {one}", NS, lambda o: o.self_ns, TRACED, "dispatch"),
-            t.figures("share", SHARE, lambda o: o.share, TRACED),
-            t.figures("per call", NS, lambda o: o.ns_per_call, TRACED),
-            t.figures(
-                f"launches per {one}", COUNT, lambda o: o.launches, term="launches-per-token"
-            ),
-        ],
-    )
+    yield t.table("ops-table", "ops by own host time", host.ops, columns)
 
 
 def host_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """What a launch costs, and the Python functions and modules behind the host's time."""
     host = result.host
-    facts = t.facts_of(
-        t.fact("host dispatch per launch", t.duration(host.cost_per_launch_ns, TRACED),
-             term="launch-cost"),
-        t.fact("in the launch call", t.duration(host.launch_call_ns, TRACED), " median"),
-        t.fact("from launch call to start", t.duration(host.launch_to_start_ns, TRACED), " median",
-             term="launch-to-start"),
-    )  # fmt: skip
-    if facts:
-        yield Facts(facts)
-    for anchor, title, rows in (
-        ("python", "Python between ops", host.python),
-        ("modules", "modules and regions", host.modules),
-    ):
-        if rows:
-            yield _functions(f"{context.prefix}{anchor}", title, rows, each(result))
-    if facts and not host.python:
-        yield Note((NO_STACKS,))
-
-
-def _functions(anchor: str, title: str, rows: tuple[FunctionRow, ...], one: str) -> Table:
-    return t.table(
-        anchor,
-        title,
-        rows,
-        [
-            t.words("name", lambda row: t.name(row.name)),
-            t.figures(f"own time per {one}", NS, lambda row: row.self_ns, TRACED),
-            t.figures("share", SHARE, lambda row: row.share, TRACED),
-        ],
+    cost, call, start = (
+        t.duration(ns, TRACED)
+        for ns in (host.cost_per_launch_ns, host.launch_call_ns, host.launch_to_start_ns)
     )
+    costs = t.facts(
+        t.fact("host dispatch per launch", cost, term="launch-cost"),
+        t.fact("in the launch call", call, " median"),
+        t.fact("from launch call to start", start, " median", term="launch-to-start"),
+    )
+    yield costs
+    own = t.times(f"own time per {each(result)}", "self_ns", TRACED)
+    columns = (t.names("name", "name"), own, SHARES)
+    yield t.table("python", "Python between ops", host.python, columns)
+    yield t.table("modules", "modules and regions", host.modules, columns)
+    if costs.facts and not host.python:
+        yield Note((NO_STACKS,))
 
 
 def engine_parts(result: AnalysisResult, context: Context) -> Iterator[Block]:
@@ -95,25 +70,18 @@ def engine_parts(result: AnalysisResult, context: Context) -> Iterator[Block]:
     found = result.host_parts
     if found is None:
         return
-    if found.parts:
-        titles = part_titles()
-        yield t.table(
-            f"{context.prefix}engine-parts",
-            f"host time of one step, from {found.source}",
-            found.parts,
-            [
-                t.words("part", lambda p: titles[p.part], "host-time"),
-                t.figures("median", NS, lambda p: p.median_ns, TRACED, "median"),
-                t.figures("of all steps", NS, lambda p: p.total_ns, TRACED),
-            ],
-            shown=len(found.parts),
-        )
-    between = t.duration(found.idle_between_steps_ns, TRACED)
-    facts = t.facts_of(
-        t.fact("GPU idle between steps", between, " a step, as profiled", term="idle")
+    titles = part_titles()
+    columns = (
+        t.words("part", lambda p: titles[p.part], "host-time"),
+        t.times("median", "median_ns", TRACED, "median"),
+        t.times("of all steps", "total_ns", TRACED),
     )
-    if facts:
-        yield Facts(facts)
+    title = f"host time of one step, from {found.source}"
+    yield t.table("engine-parts", title, found.parts, columns, shown=t.ALL)
+    between = t.duration(found.idle_between_steps_ns, TRACED)
+    yield t.facts(
+        t.fact("GPU idle between steps", between, " a step, as profiled", term="idle"),
+    )
 
 
 def compilation(result: AnalysisResult, context: Context) -> Iterator[Block]:
@@ -121,47 +89,27 @@ def compilation(result: AnalysisResult, context: Context) -> Iterator[Block]:
     seen = result.compilation
     if seen is None:
         return
-    measured = t.known(seen.recompiles_while_measured, COUNT)
-    yield Facts(
-        t.facts_of(
-            t.fact(
-                "recompiles",
-                t.known(seen.recompile_count, COUNT),
-                " in all",
-                *t.given(", ", measured, " while measured"),
-                term="recompile",
-            ),
-            t.fact("graphs", t.known(seen.unique_graphs, COUNT)),
-            t.fact(
-                "generated kernels",
-                t.known(seen.inductor.generated_kernels, COUNT) if seen.inductor else None,
-                term="generated",
-            ),
-            t.fact("compile time", t.duration(t.seconds(seen.seconds))),
-        )
+    measured = t.given(", ", t.known(seen.recompiles_while_measured, COUNT), " while measured")
+    recompiled = t.known(seen.recompile_count, COUNT)
+    generated = seen.inductor.generated_kernels if seen.inductor else None
+    yield t.facts(
+        t.fact("recompiles", recompiled, " in all", *measured, term="recompile"),
+        t.fact("graphs", t.known(seen.unique_graphs, COUNT)),
+        t.fact("generated kernels", t.known(generated, COUNT), term="generated"),
+        t.fact("compile time", t.duration(t.seconds(seen.seconds))),
     )
     if seen.note:
         yield Note((seen.note,))
-    if seen.recompiles:
-        yield t.table(
-            f"{context.prefix}recompiles",
-            "recompiles",
-            seen.recompiles,
-            [
-                t.figures("step", COUNT, lambda r: r.step, term="step"),
-                t.words("phase", lambda r: r.phase),
-                t.words("function", lambda r: t.name(r.function or "")),
-                t.words("guard that failed", lambda r: r.guard, "guard"),
-            ],
-        )
-    if seen.graph_breaks:
-        yield t.table(
-            f"{context.prefix}graph-breaks",
-            "graph breaks",
-            seen.graph_breaks,
-            [
-                t.words("reason", lambda it: it.reason or "", "graph-break"),
-                t.words("place", lambda it: it.place or ""),
-                t.figures("count", COUNT, lambda it: it.count),
-            ],
-        )
+    recompiles = (
+        t.counts("step", "step", "step"),
+        t.words("phase", "phase"),
+        t.names("function", "function"),
+        t.words("guard that failed", "guard", "guard"),
+    )
+    yield t.table("recompiles", "recompiles", seen.recompiles or (), recompiles)
+    breaks = (
+        t.words("reason", "reason", "graph-break"),
+        t.words("place", "place"),
+        t.counts("count", "count"),
+    )
+    yield t.table("graph-breaks", "graph breaks", seen.graph_breaks or (), breaks)

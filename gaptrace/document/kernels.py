@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gaptrace.document import tables as t
 from gaptrace.document.answers import each
 from gaptrace.document.blocks import Bar, Bars, Block, Inline, Segment, Sentence, Text
 from gaptrace.document.sections import Context
-from gaptrace.document.tables import duration, figures, given, known, name, table, words
 from gaptrace.quantity import BYTES_PER_S, COUNT, NS, SHARE, TRACED, Quantity
 from gaptrace.results.analysis import AnalysisResult, KernelRow, Kernels
 from gaptrace.vocabulary import OP_CLASSES
@@ -24,70 +24,52 @@ def kernels(result: AnalysisResult, context: Context) -> Iterator[Block]:
         for key, word in OP_CLASSES.items()
         if (ns := found.time_ns_by_class.get(key))
     )
-    yield Bars(
-        f"{context.prefix}classes",
-        f"GPU busy, one {one}, by op class",
-        (Bar("GPU busy", segments),),
-        "class",
+    title = f"GPU busy, one {one}, by op class"
+    yield Bars("classes", title, (Bar("GPU busy", segments),), "class")
+    per_one = (
+        t.counts(f"per {one}", "per_token", "kernels-per-token"),
+        t.times(f"time per {one}", "total_ns_per_token", TRACED),
     )
-    yield table(
-        f"{context.prefix}kernels-table",
-        "kernels and copies",
-        found.rows,
-        [
-            words("name", lambda k: name(k.short, k.name), "kernel"),
-            words("class", _class, "op-class", "class"),
-            words("sub-class", lambda k: k.sub_class, "op-class"),
-            words("backend", lambda k: k.backend, "backend"),
-            figures(f"per {one}", COUNT, lambda k: k.per_token, term="kernels-per-token"),
-            figures(f"time per {one}", NS, lambda k: k.total_ns_per_token, TRACED),
-            figures("median", NS, lambda k: k.median_ns, TRACED, "median"),
-            figures("share", SHARE, lambda k: k.share, TRACED),
-            words("launched by op", lambda k: name(k.op)),
-            words("module", lambda k: name(k.module)),
-            figures("captured", SHARE, lambda k: k.captured, term="captured-share"),
-            figures("bandwidth", BYTES_PER_S, lambda k: k.bandwidth_bytes_per_s, TRACED),
-            figures("of roofline", SHARE, lambda k: k.roofline_share, TRACED, "roofline"),
-        ],
-        notes=dict.fromkeys(
-            f"of roofline withheld for {row.short}: {row.roofline_note}"
-            for row in found.rows
-            if row.roofline_note
-        ),
+    share = t.figures("share", SHARE, "share", TRACED)
+    columns = (
+        t.words("name", lambda k: t.name(k.short, k.name), "kernel"),
+        t.words("class", _class, "op-class", "class"),
+        t.words("sub-class", "sub_class", "op-class"),
+        t.words("backend", "backend", "backend"),
+        *per_one,
+        t.times("median", "median_ns", TRACED, "median"),
+        share,
+        t.names("launched by op", "op"),
+        t.names("module", "module"),
+        t.figures("captured", SHARE, "captured", term="captured-share"),
+        t.figures("bandwidth", BYTES_PER_S, "bandwidth_bytes_per_s", TRACED),
+        t.figures("of roofline", SHARE, "roofline_share", TRACED, "roofline"),
     )
-    if found.by_op:
-        yield table(
-            f"{context.prefix}kernels-by-op",
-            "GPU time by the op that launched it",
-            found.by_op,
-            [
-                words("op", lambda o: name(o.name)),
-                figures(f"per {one}", COUNT, lambda o: o.per_token, term="kernels-per-token"),
-                figures(f"time per {one}", NS, lambda o: o.total_ns_per_token, TRACED),
-                figures("share", SHARE, lambda o: o.share, TRACED),
-            ],
-            folded=True,
-        )
+    notes = dict.fromkeys(
+        f"of roofline withheld for {row.short}: {row.roofline_note}"
+        for row in found.rows
+        if row.roofline_note
+    )
+    yield t.table("kernels-table", "kernels and copies", found.rows, columns, notes=notes)
+    title = "GPU time by the op that launched it"
+    origins = (t.names("op", "name"), *per_one, share)
+    yield t.table("kernels-by-op", title, found.by_op, origins, folded=True)
 
 
 def _lead(found: Kernels, one: str) -> tuple[Inline, ...]:
     times = found.time_ns_by_class
     key = max(times, key=lambda key: times[key], default="other")
     largest = OP_CLASSES[key]
+    share = t.known(found.share_by_class.get(key), SHARE, TRACED)
+    overlap = t.duration(found.overlap_ns or None, TRACED)
     return (
         Quantity(len(found.rows), COUNT),
         " kind of GPU op" if len(found.rows) == 1 else " kinds of GPU op",
         "; the largest class is ", Text(largest.label, term=largest.term),
-        *given(" with ", known(found.share_by_class.get(key), SHARE, TRACED), " of the time"),
-        ".",
-        *given(
-            " Streams overlap: times sum to ",
-            duration(found.overlap_ns or None, TRACED),
-            f" per {one} more than busy.",
-        ),
+        *t.given(" with ", share, " of the time"), ".",
+        *t.given(" Streams overlap: times sum to ", overlap, f" per {one} more than busy."),
     )  # fmt: skip
 
 
 def _class(row: KernelRow) -> Text:
-    word = OP_CLASSES[row.op_class]
-    return Text(word.label, key=word.id)
+    return Text(OP_CLASSES[row.op_class].label, key=row.op_class)

@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gaptrace import units
-from gaptrace.document.blocks import (
-    Bar,
-    Bars,
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Row,
-    Segment,
-    Sentence,
-    Table,
-    Text,
-    Timeline,
-)
+from gaptrace.document import blocks as b
 from gaptrace.document.sections import Context
 from gaptrace.measure.gaps import CAUSES as CAUSE_ORDER
 from gaptrace.measure.steps import Steps
@@ -34,62 +21,48 @@ if TYPE_CHECKING:
     from gaptrace.measure.result import Analysis
 
 STRIP_STEPS = 120
-_STEP_COLUMNS = ("period_ns", "busy_ns", "idle_ns", "host_dispatch_ns", "kernels", "launches")
+_COLUMNS = ("period_ns", "busy_ns", "idle_ns", "host_dispatch_ns", "kernels", "launches")
+_METRICS = [(m, TRACED if m.unit == NS else "") for m in map(STEP_METRICS.__getitem__, _COLUMNS)]
 
 
-def steps_chart(analysis: Analysis, context: Context) -> Iterator[Block]:
+def steps_chart(analysis: Analysis, context: Context) -> Iterator[b.Block]:
     """The steps as bars, busy and idle by cause, with every step as a table.
 
     Of more than 120 steps the longest of each run of neighbours. Nothing with fewer than two steps.
     """
-    steps, prefix = analysis.step_table, context.prefix
+    steps = analysis.step_table
     if steps is None or steps.has_ops.sum() < 2 or steps.rule == "whole trace":
         return
     words = {pick.index: pick.word for pick in picks(steps)}
     shown = _shown(steps, frozenset(words))
     bars = tuple(_bar(steps, i, size, words.get(i, "")) for i, size in shown)
-    table = Table(
-        f"{prefix}every-step",
-        "every step",
-        (
-            Column("step", "step", numeric=True),
-            *(
-                Column(metric.label, metric.term, metric.unit, TRACED, numeric=True)
-                if metric.unit == NS
-                else Column(metric.label, metric.term, metric.unit, numeric=True)
-                for metric in (STEP_METRICS[name] for name in _STEP_COLUMNS)
-            ),
-            Column("phase", "phase"),
-            Column("left out because", "excluded"),
-        ),
-        tuple(_step_row(steps, i) for i in range(len(steps))),
+    columns = (
+        b.Column("step", "step", numeric=True),
+        *(b.Column(m.label, m.term, m.unit, basis, numeric=True) for m, basis in _METRICS),
+        b.Column("phase", "phase"),
+        b.Column("left out because", "excluded"),
     )
+    rows = tuple(_step_row(steps, i) for i in range(len(steps)))
     merged = max(size for _, size in shown)
     left_out = sum(1 for reason in steps.excluded if reason)
-    yield Sentence(
+    yield b.Sentence(
         (
-            f"{units.count(len(steps))} ",
-            Text("steps", term="step"),
+            f"{units.count(len(steps))} ", b.Text("steps", term="step"),
             f" found by {steps.rule}; bars are step times, split into ",
-            Text("busy", term="busy"),
-            " and ",
-            Text("idle", term="idle"),
-            " by cause.",
+            b.Text("busy", term="busy"), " and ", b.Text("idle", term="idle"), " by cause.",
             f" Each bar is a picked step or the longest of {merged} neighbours."
-            if merged > 1
-            else "",
+            if merged > 1 else "",
             f" Pale: {left_out} left out of medians." if left_out else "",
         ),
         "lead",
-    )
-    block = Bars(f"{prefix}steps-bars", "", bars)
-    yield Chart(f"{prefix}steps-chart", "", "steps", (), table, "cause", block)
+    )  # fmt: skip
+    table = b.Table("every-step", "every step", columns, rows)
+    block = b.Bars("steps-bars", "", bars)
+    yield b.Chart("steps-chart", "", "steps", (), table, "cause", block)
 
 
 def _shown(steps: Steps, picked: frozenset[int]) -> list[tuple[int, int]]:
-    """The steps to draw, each with how many neighbours it stands for: a picked one, else the
-    longest of them.
-    """
+    """The steps to draw (picked, or the longest of neighbours), each with how many it is for."""
     usable = np.flatnonzero(steps.has_ops)
     size = max(1, -(-usable.size // STRIP_STEPS))
     found = []
@@ -100,7 +73,7 @@ def _shown(steps: Steps, picked: frozenset[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
+def _bar(steps: Steps, i: int, size: int, mark: str) -> b.Bar:
     spent = {BUSY.id: (BUSY.label, int(steps.busy_ns[i]))}
     for name, entry in CAUSES.items():
         if name in CAUSE_ORDER:
@@ -108,13 +81,12 @@ def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
     notes = [f"stands for {size}"] if size > 1 else []
     if steps.excluded[i]:
         notes.append(f"left out of medians: {steps.excluded[i]}")
-    return Bar(
+    parts = (
+        b.Segment(key, label, Quantity(ns, NS, TRACED)) for key, (label, ns) in spent.items() if ns
+    )
+    return b.Bar(
         f"step {i}",
-        tuple(
-            Segment(key, label, Quantity(ns, NS, TRACED))
-            for key, (label, ns) in spent.items()
-            if ns
-        ),
+        tuple(parts),
         Quantity(int(steps.period_ns[i]), NS, TRACED),
         weak=bool(steps.excluded[i]),
         key=f"step:{i}",
@@ -123,19 +95,16 @@ def _bar(steps: Steps, i: int, size: int, mark: str) -> Bar:
     )
 
 
-def _step_row(steps: Steps, i: int) -> Row:
-    cells: list[Cell] = [Text(str(i), target=f"step:{i}")]
-    for name in _STEP_COLUMNS:
-        metric = STEP_METRICS[name]
-        value = int(getattr(steps, name)[i])
-        cells.append(Quantity(value, metric.unit, TRACED if metric.unit == NS else ""))
-    cells += [steps.phase[i], steps.excluded[i]]
-    return Row(tuple(cells), weak=bool(steps.excluded[i]), key=f"step:{i}")
+def _step_row(steps: Steps, i: int) -> b.Row:
+    values = (Quantity(int(getattr(steps, m.id)[i]), m.unit, basis) for m, basis in _METRICS)
+    step, left_out = b.Text(str(i), target=f"step:{i}"), steps.excluded[i]
+    cells: tuple[b.Cell, ...] = (step, *values, steps.phase[i], left_out)
+    return b.Row(cells, weak=bool(left_out), key=f"step:{i}")
 
 
 def timeline(
-    analysis: Analysis, result: AnalysisResult, context: Context, twin: Table | None
-) -> Iterator[Block]:
+    analysis: Analysis, result: AnalysisResult, context: Context, twin: b.Table
+) -> Iterator[b.Block]:
     """The median step drawn out, others and the places of evidence beside it; `twin` in words.
 
     Analyses on one page share what it may spend on them. Nothing where no GPU work was recorded.
@@ -153,12 +122,12 @@ def timeline(
     found = views(analysis, budget, leads, say=context.say)
     if found.shown:
         title = found.shown[0].stretch.title
-        yield Timeline(f"{context.prefix}timeline-view", title, found, twin)
-    elif twin is not None:
+        yield b.Timeline("timeline-view", title, found, twin if twin.rows else None)
+    else:
         yield twin
 
 
-def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -> Iterator[Block]:
+def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -> Iterator[b.Block]:
     """One step of each side on one scale, from its start; zooming one zooms the other.
 
     sides: what to call it, the analysis, and the step.
@@ -177,4 +146,4 @@ def side_by_side(sides: Sequence[tuple[str, Analysis, int]], context: Context) -
             analysis, Pick(word, step), budget, lead_ns=lead, span_ns=lead + length,
             say=context.say, brush=f"{context.prefix}pair",
         )  # fmt: skip
-        yield Timeline(f"{context.prefix}{word}", found.shown[0].stretch.title, found)
+        yield b.Timeline(word, found.shown[0].stretch.title, found)

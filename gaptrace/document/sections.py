@@ -1,6 +1,7 @@
 """The sections of each kind of document, in order: one builder each, registered by a decorator.
 
-A builder takes the result and the context and yields blocks. A section without blocks is left out.
+A builder takes the result and the context and yields blocks. Those in which nothing is are left
+out, and so is a section without blocks.
 """
 
 from __future__ import annotations
@@ -9,20 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gaptrace.document.blocks import Block, Detail, Section
+from msgspec.structs import replace
+
+from gaptrace.document import blocks as b
 from gaptrace.results.analysis import AnalysisResult
 
-Builder = Callable[[Any, "Context"], Iterable[Block]]
+Builder = Callable[[Any, "Context"], Iterable[b.Block]]
 # Kinds of documents, by what they are about.
-ANALYSIS, RUN, SWEEP, COMPARISON, PAIR, PREDICTION, GAPS = (
-    "analysis",
-    "run",
-    "sweep",
-    "comparison",
-    "pair",
-    "prediction",
-    "gaps",
-)
+ANALYSIS, RUN, SWEEP, PREDICTION, GAPS = "analysis", "run", "sweep", "prediction", "gaps"
+COMPARISON, PAIR = "comparison", "pair"
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Context:
     private parts. without: ids of sections that the caller shows otherwise.
     """
 
-    detail: Detail = Detail.FULL
+    detail: b.Detail = b.Detail.FULL
     analyses: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = ""
     say: Callable[[str], str] = str
@@ -48,7 +44,7 @@ class Context:
     @property
     def brief(self) -> bool:
         """Whether one screen is asked for."""
-        return self.detail is Detail.BRIEF
+        return self.detail is b.Detail.BRIEF
 
 
 @dataclass(frozen=True)
@@ -85,13 +81,44 @@ def remove(kind: str, key: str) -> None:
     _SECTIONS[kind] = [entry for entry in _SECTIONS[kind] if entry.id != key]
 
 
-def build(kind: str, result: Any, context: Context) -> tuple[Section, ...]:
+def build(kind: str, result: Any, context: Context) -> tuple[b.Section, ...]:
     """The sections of a result, those without blocks left out."""
     sections = []
     for entry in _SECTIONS.get(kind, ()):
         if entry.id in context.without or (context.brief and not entry.brief):
             continue
-        blocks = tuple(entry.build(result, context))
-        if blocks:
-            sections.append(Section(f"{context.prefix}{entry.id}", entry.title, blocks))
+        found = (_placed(block, context.prefix) for block in entry.build(result, context))
+        if blocks := tuple(block for block in found if block is not None):
+            sections.append(b.Section(f"{context.prefix}{entry.id}", entry.title, blocks))
     return tuple(sections)
+
+
+def _placed(block: Any, prefix: str) -> Any:
+    """The block with the ids of all that is in it made the document's own; None if it is empty."""
+    if block is None or (isinstance(block, b.Table) and not block.rows):
+        return None
+    if isinstance(block, b.Facts) and not block.facts:
+        return None
+    if not prefix:
+        return block
+    own: dict[str, Any] = {}
+    if isinstance(block, b.Findings | b.FindingItem):
+        name = "items" if isinstance(block, b.Findings) else "parts"
+        own[name] = tuple(_placed(item, prefix) for item in getattr(block, name))
+    elif hasattr(block, "id"):
+        own["id"] = f"{prefix}{block.id}"
+    for name in ("table", "bars", "evidence"):
+        inner = getattr(block, name, None)
+        if isinstance(inner, b.Table | b.Bars):
+            own[name] = _placed(inner, prefix)
+    return replace(block, **own) if own else block
+
+
+def whole(
+    kind: str, result: Any, context: Context, title: str, answer: Iterable[b.Inline],
+    identity: Iterable[str] = (),
+) -> b.Document:  # fmt: skip
+    """The document of a result: its answer first, then all its sections."""
+    parts = b.Sentence(tuple(answer), "answer")
+    sections = build(kind, result, context)
+    return b.Document(kind, title, parts, tuple(identity), sections, result, detail=context.detail)

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gaptrace import units
+from gaptrace.document import tables as t
 from gaptrace.document.answers import plain
-from gaptrace.document.blocks import (
-    Column,
-    Detail,
-    Document,
-    Inline,
-    Row,
-    Section,
-    Sentence,
-    Table,
-    Text,
-)
+from gaptrace.document.blocks import Detail, Document, Section, Sentence, Text
+from gaptrace.units import counted
 
 
 def several(documents: Sequence[Document], detail: Detail) -> Document:
     """One document with a part for each, under a table of their answers."""
-    rows = tuple(
-        Row((Text(document.title, "name"), plain(document.answer.parts))) for document in documents
+    columns = (
+        t.words("recording", lambda found: Text(found.title, "name")),
+        t.words("answer", lambda found: plain(found.answer.parts)),
     )
-    table = Table("all", "", (Column("recording"), Column("answer")), rows, shown=len(rows))
-    parts: tuple[Inline, ...] = (f"{units.counted(len(documents), 'recording')}.",)
+    table = t.table("all", "", documents, columns, shown=t.ALL)
     return Document(
         kind="analyses",
         title="gaptrace",
-        answer=Sentence(parts, "answer"),
+        answer=Sentence((f"{counted(len(documents), 'recording')}.",), "answer"),
         identity=(),
         sections=(Section("all", "Recordings", (table,)),) if detail is Detail.FULL else (),
         result=tuple(document.result for document in documents),

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from gaptrace import quantity as q
+from gaptrace import vocabulary as v
+from gaptrace.document import blocks as b
+from gaptrace.document import tables as t
 from gaptrace.document.answers import each, rate
-from gaptrace.document.blocks import (
-    Bar,
-    Bars,
-    Block,
-    Column,
-    Inline,
-    Row,
-    Segment,
-    Sentence,
-    Table,
-    Text,
-)
 from gaptrace.document.sections import Context
-from gaptrace.document.tables import duration, figures, given, known, name, table, words
-from gaptrace.quantity import COUNT, NS, SHARE, TRACED, UNPROFILED, Number, Quantity
 from gaptrace.results.analysis import AnalysisResult, GapRow, PerToken, Phase, Piecewise
-from gaptrace.vocabulary import (
-    BUSY,
-    BUSY_KINDS,
-    CAUSES,
-    HOST_CLASSES,
-    IDLE,
-    PHASES,
-    RUN_METRICS,
-    STEP_METRICS,
-    Metric,
-    Word,
-)
 
 PARTS = "parts are medians, so that they need not add up to the median step"
 BUSY_UNPROFILED = "unprofiled: busy time as traced, since the profiler does not slow kernels"
@@ -51,31 +27,29 @@ _NAMES = {
     "launches": ("launches",),
     "host_dispatch_ns": ("host_dispatch", "host"),
 }
+Times = Mapping[str, q.Number | None]
 
 
-def token_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def token_time(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """Where a token's time goes: the GPU by cause, the host by class, and both as a table."""
     bars = tuple(_bars(result))
+    head, one = result.headline, each(result)
+    title = f"Where a {one}'s time goes"
     if not bars:
         return
     if context.brief:
         # One screen: the step unprofiled and why the GPU idles, or the GPU and the host.
-        bars = bars[:2]
-    head, one = result.headline, each(result)
-    notes: tuple[str, ...] = ()
-    if not context.brief:
-        if head.token_ns is not None:
-            time = Quantity(head.token_ns, NS, head.basis)
-            basis = "" if head.basis == UNPROFILED else " as profiled"
-            yield Sentence((f"One {one} takes ", time, f"{basis}."), "lead")
-        notes = (PARTS, *([BUSY_UNPROFILED] if bars[0].total is not None else []))
-    title = f"Where a {one}'s time goes"
-    yield Bars(f"{context.prefix}token-bars", title, bars, "host", notes=notes)
-    kinds = tuple(_busy_kinds(result))
-    if kinds:
-        yield Sentence(kinds)
-    if not context.brief:
-        yield _parts(result, f"{context.prefix}token-parts")
+        yield b.Bars("token-bars", title, bars[:2], "host")
+        yield from _busy_kinds(result)
+        return
+    if head.token_ns is not None:
+        basis = "" if head.basis == q.UNPROFILED else " as profiled"
+        time = q.Quantity(head.token_ns, q.NS, head.basis)
+        yield b.Sentence((f"One {one} takes ", time, f"{basis}."), "lead")
+    notes = (PARTS, BUSY_UNPROFILED) if bars[0].total is not None else (PARTS,)
+    yield b.Bars("token-bars", title, bars, "host", notes=notes)
+    yield from _busy_kinds(result)
+    yield _parts(result)
 
 
 def _traced(result: AnalysisResult) -> PerToken | Phase | None:
@@ -83,205 +57,188 @@ def _traced(result: AnalysisResult) -> PerToken | Phase | None:
     if result.per_token.busy_ns is not None or result.steps.tokens_per_step is not None:
         return result.per_token
     steps = result.steps
-    own = [p for p in result.phases if p.phase == steps.phase and p.batch == steps.batch]
-    return own[0] if own else None
+    own = (p for p in result.phases if p.phase == steps.phase and p.batch == steps.batch)
+    return next(own, None)
 
 
-def _bars(result: AnalysisResult) -> Iterator[Bar]:
+def _bars(result: AnalysisResult) -> Iterator[b.Bar]:
     head, traced = result.headline, _traced(result)
     if traced is not None and traced.busy_ns is not None:
         busy = traced.busy_ns
-        if head.basis == head.idle_basis == UNPROFILED and head.token_idle_ns is not None:
+        if head.basis == head.idle_basis == q.UNPROFILED and head.token_idle_ns is not None:
             # The profiler does not slow kernels: busy time is as traced.
-            whole = ((BUSY, busy), (IDLE, head.token_idle_ns))
-            parts = tuple(_segment(word, ns, UNPROFILED) for word, ns in whole)
-            yield Bar("GPU", parts, duration(head.token_ns, UNPROFILED))
-        idle = _segments(CAUSES, traced.idle_by_cause_ns)
+            whole = ((v.BUSY, busy), (v.IDLE, head.token_idle_ns))
+            parts = tuple(_segment(word, ns, q.UNPROFILED) for word, ns in whole)
+            yield b.Bar("GPU", parts, t.duration(head.token_ns, q.UNPROFILED))
+        idle = _segments(v.CAUSES, traced.idle_by_cause_ns)
         if not idle and traced.idle_ns:
-            amount = Quantity(traced.idle_ns, NS, TRACED)
-            idle = (Segment(IDLE.id, f"{IDLE.label}, causes withheld", amount),)
-        yield Bar("GPU", (_segment(BUSY, busy, TRACED), *idle))
-    host = _segments(HOST_CLASSES, result.per_token.host_time_ns)
-    if host:
-        yield Bar("host thread", host)
+            amount = q.Quantity(traced.idle_ns, q.NS, q.TRACED)
+            idle = (b.Segment(v.IDLE.id, f"{v.IDLE.label}, causes withheld", amount),)
+        yield b.Bar("GPU", (_segment(v.BUSY, busy, q.TRACED), *idle))
+    if host := _segments(v.HOST_CLASSES, result.per_token.host_time_ns):
+        yield b.Bar("host thread", host)
 
 
-def _busy_kinds(result: AnalysisResult) -> Iterator[Inline]:
+def _busy_kinds(result: AnalysisResult) -> Iterator[b.Block]:
     """What keeps the device busy, where that is not computing alone."""
     kinds = result.steps.busy_by_kind_ns
-    parts = [(word, ns) for key, word in BUSY_KINDS.items() if (ns := kinds.get(key))]
-    if not any(word.id != "compute" for word, _ in parts):
+    found = [(word, ns) for key, word in v.BUSY_KINDS.items() if (ns := kinds.get(key))]
+    if all(word.id == "compute" for word, _ in found):
         return
-    for number, (word, ns) in enumerate(parts):
-        yield ", " if number else "The GPU is busy with "
-        yield Text(word.label, term=word.term, key=word.id)
-        yield " "
-        yield Quantity(ns, NS, TRACED)
-    yield " per step."
+    parts: list[b.Inline] = []
+    for word, ns in found:
+        label = b.Text(word.label, term=word.term, key=word.id)
+        parts += [", ", label, " ", q.Quantity(ns, q.NS, q.TRACED)]
+    yield b.Sentence(("The GPU is busy with ", *parts[1:], " per step."))
 
 
-def _segment(word: Word, ns: Number, basis: str) -> Segment:
-    return Segment(word.id, word.label, Quantity(ns, NS, basis))
+def _segment(word: v.Word, ns: q.Number, basis: str) -> b.Segment:
+    return b.Segment(word.id, word.label, q.Quantity(ns, q.NS, basis))
 
 
-def _segments(words_: dict[str, Word], times: Mapping[str, Number | None]) -> tuple[Segment, ...]:
+def _segments(words: dict[str, v.Word], times: Times) -> tuple[b.Segment, ...]:
     """A segment for each part that takes any time, in the order of its vocabulary."""
-    found = ((word, times.get(key)) for key, word in words_.items())
-    return tuple(_segment(word, ns, TRACED) for word, ns in found if ns)
+    found = ((word, times.get(key)) for key, word in words.items())
+    return tuple(_segment(word, ns, q.TRACED) for word, ns in found if ns)
 
 
-def _parts(result: AnalysisResult, anchor: str) -> Table:
+def _parts(result: AnalysisResult) -> b.Table:
     """The bars' numbers: idle by cause and host time by class."""
     token, traced = result.per_token, _traced(result) or result.per_token
-    words_ = {"busy": BUSY, **HOST_CLASSES}
+    words = {"busy": v.BUSY, **v.HOST_CLASSES}
     gpu = {"busy": traced.busy_ns, **traced.idle_by_cause_ns}
-    gpu_share = {"busy": token.busy_share, **token.idle_share_by_cause}
-    keys = [key for key in words_ if gpu.get(key) or token.host_time_ns.get(key)]
-    return table(
-        anchor,
-        f"medians of one {each(result)}",
-        keys,
-        [
-            words("part", lambda k: Text(words_[k].label, term=words_[k].term, key=k), look="host"),
-            figures("GPU", NS, lambda k: gpu.get(k) or None, TRACED, "idle-per-token"),
-            figures("of the step", SHARE, lambda k: gpu_share.get(k) or None, TRACED),
-            figures("host", NS, lambda k: token.host_time_ns.get(k) or None, TRACED, "host-time"),
-            figures("of the step", SHARE, lambda k: token.host_share.get(k) or None, TRACED),
-        ],
-        shown=len(keys),
-        key=lambda k: k,
+    shares = {"busy": token.busy_share, **token.idle_share_by_cause}
+    keys = [key for key in words if gpu.get(key) or token.host_time_ns.get(key)]
+
+    def of(values: Times) -> Callable[[str], q.Number | None]:
+        return lambda key: values.get(key) or None
+
+    columns = (
+        t.words("part", lambda k: b.Text(words[k].label, term=words[k].term, key=k), look="host"),
+        t.times("GPU", of(gpu), q.TRACED, "idle-per-token"),
+        t.figures("of the step", q.SHARE, of(shares), q.TRACED),
+        t.times("host", of(token.host_time_ns), q.TRACED, "host-time"),
+        t.figures("of the step", q.SHARE, of(token.host_share), q.TRACED),
     )
+    title = f"medians of one {each(result)}"
+    return t.table("token-parts", title, keys, columns, shown=len(keys), key=str)
 
 
-def step_numbers(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def step_numbers(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """One step in numbers: each figure with its own unit and basis; per token where they differ.
 
     Unprofiled figures come first; the traced ones stand below with their spread.
     """
     head, steps, c = result.headline, result.steps, result.ceilings
     several = steps.tokens_per_step not in (None, 1)
-    rows = [_row(RUN_METRICS["tokens_per_s"], head.basis, (rate(result),))]
-    if head.basis != TRACED:
-        rows.append(_row(STEP_METRICS["period_ns"], head.basis, (head.step_ns,)))
+    columns = _NUMBERS if several else _NUMBERS[:-1]
+    found: list[tuple[v.Metric, str, Any]] = [
+        (v.RUN_METRICS["tokens_per_s"], head.basis, rate(result))
+    ]
+    if head.basis != q.TRACED:
+        found.append((v.STEP_METRICS["period_ns"], head.basis, head.step_ns))
         if head.idle_basis == head.basis:
-            rows.append(_row(STEP_METRICS["idle_ns"], head.basis, (head.idle_ns,)))
-    if c.host_dispatch_basis not in ("", TRACED):
-        basis = c.host_dispatch_basis
-        host = known(c.host_dispatch_ns, NS, basis, c.host_dispatch_bound)
-        rows.append(_row(STEP_METRICS["host_dispatch_ns"], basis, (host,)))
+            found.append((v.STEP_METRICS["idle_ns"], head.basis, head.idle_ns))
+    if (basis := c.host_dispatch_basis) not in ("", q.TRACED):
+        host = t.known(c.host_dispatch_ns, q.NS, basis, c.host_dispatch_bound)
+        found.append((v.STEP_METRICS["host_dispatch_ns"], basis, host))
+    rows = [_row(len(columns), *figure) for figure in found]
     notes = []
-    for metric in STEP_METRICS.values():
-        own = tuple(getattr(part, metric.id) for part in (steps.median, steps.p5, steps.p95))
-        if metric.id in ("copies", "memsets") and not own[2]:
+    for key, metric in v.STEP_METRICS.items():
+        own = [getattr(part, key) for part in (steps.median, steps.p5, steps.p95)]
+        if key in ("copies", "memsets") and not own[2]:
             continue
-        why = result.quality.why("steps", *_NAMES.get(metric.id, ()))
+        why = result.quality.why("steps", *_NAMES.get(key, ()))
         if own[0] is None and why:
             notes.append(f"{metric.label} is withheld: {why}")
-        token = (getattr(result.per_token, metric.id),) if several else ()
-        rows.append(_row(metric, TRACED if metric.unit == NS else "", (*own, *token)))
-    found = tuple(row for row in rows if row is not None)
-    if steps.median.period_ns is None and not found:
-        return
-    labels = [("", ""), ("median", "median"), ("p5", "spread"), ("p95", "spread")]
-    labels += [("per token", "per-token")] if several else []
-    columns = tuple(Column(label, term, numeric=bool(label)) for label, term in labels)
-    kept = tuple(
-        msgspec.structs.replace(row, cells=(*row.cells, *[None] * 4)[: len(columns)])
-        for row in found
-    )
-    anchor = f"{context.prefix}step-numbers"
-    yield Table(anchor, "one step", columns, kept, len(kept), notes=tuple(notes))
+        token = getattr(result.per_token, key)
+        rows.append(
+            _row(len(columns), metric, q.TRACED if metric.unit == q.NS else "", *own, token)
+        )
+    shown = tuple(row for row in rows if row is not None)
+    yield b.Table("step-numbers", "one step", columns, shown, t.ALL, notes=tuple(notes))
 
 
-def _row(metric: Metric, basis: str, values: tuple[Any, ...]) -> Row | None:
+_NUMBERS = (
+    b.Column(""),
+    b.Column("median", "median", numeric=True),
+    b.Column("p5", "spread", numeric=True),
+    b.Column("p95", "spread", numeric=True),
+    b.Column("per token", "per-token", numeric=True),
+)
+
+
+def _row(width: int, metric: v.Metric, basis: str, *values: Any) -> b.Row | None:
     """A figure's values in its own unit and basis; None where the first is not known."""
-    if values[0] is None:
+    first = values[0]
+    if first is None:
         return None
-    cells = [v if isinstance(v, Quantity) else known(v, metric.unit, basis) for v in values]
-    unit = values[0].unit if isinstance(values[0], Quantity) else metric.unit
-    label = Text(metric.label, term=metric.term, key=metric.id)
-    return Row((label, *cells), unit, basis, key=metric.id)
+    cells = (v if isinstance(v, q.Quantity) else t.known(v, metric.unit, basis) for v in values)
+    unit = first.unit if isinstance(first, q.Quantity) else metric.unit
+    label = b.Text(metric.label, term=metric.term, key=metric.id)
+    return b.Row((label, *cells, None, None, None)[:width], unit, basis, key=metric.id)
 
 
-def phases(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def phases(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """Steps of each phase and batch size with their own figures, where there are several."""
     if len(result.phases) < 2:
         return
-    yield table(
-        f"{context.prefix}phases-table",
-        "medians of one step",
-        result.phases,
-        [
-            words("phase", lambda p: PHASES[p.phase].label, "phase"),
-            figures("batch", COUNT, lambda p: p.batch),
-            figures("steps", COUNT, lambda p: p.steps, term="step"),
-            figures("complete", COUNT, lambda p: p.complete, term="steps-complete"),
-            figures("tokens", COUNT, lambda p: p.tokens_per_step, term="tokens-per-step"),
-            figures("step", NS, lambda p: p.period_ns, TRACED, "period"),
-            figures("busy", NS, lambda p: p.busy_ns, TRACED, "busy"),
-            figures("idle", NS, lambda p: p.idle_ns, TRACED, "idle"),
-            figures("idle share", SHARE, lambda p: p.idle_share, TRACED, "idle"),
-            figures("kernels", COUNT, lambda p: p.kernels, term="kernel"),
-            figures("launches", COUNT, lambda p: p.launches, term="launch-call"),
-            words("largest cause", lambda p: _cause(p.idle_by_cause_ns), "cause", "cause"),
-            figures("time in all", NS, lambda p: p.time_ns, TRACED),
-        ],
+    columns = (
+        t.words("phase", lambda p: v.PHASES[p.phase].label, "phase"),
+        t.counts("batch", "batch"),
+        t.counts("steps", "steps", "step"),
+        t.counts("complete", "complete", "steps-complete"),
+        t.counts("tokens", "tokens_per_step", "tokens-per-step"),
+        t.times("step", "period_ns", q.TRACED, "period"),
+        t.times("busy", "busy_ns", q.TRACED, "busy"),
+        t.times("idle", "idle_ns", q.TRACED, "idle"),
+        t.figures("idle share", q.SHARE, "idle_share", q.TRACED, "idle"),
+        t.counts("kernels", "kernels", "kernel"),
+        t.counts("launches", "launches", "launch-call"),
+        causes("largest cause", lambda p: p.idle_by_cause_ns),
+        t.times("time in all", "time_ns", q.TRACED),
     )
+    yield t.table("phases-table", "medians of one step", result.phases, columns)
 
 
-def pieces(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def pieces(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """The pieces of a step that replays several graphs, and the gaps between them."""
     found = result.piecewise
     if found is None:
         return
-    yield Sentence(piece_words(found))
-    yield table(
-        f"{context.prefix}seams",
-        "gaps between pieces, by the work in them",
-        found.kinds,
-        [
-            words(
-                "work", lambda k: name(", ".join(w.removeprefix("aten::") for w in k.work)), "seam"
-            ),
-            figures("per step", COUNT, lambda k: k.per_step),
-            figures("kernels", COUNT, lambda k: k.kernels, term="kernel"),
-            figures("idle", NS, lambda k: k.idle_mean_ns, TRACED, "seam-idle"),
-            figures("busy", NS, lambda k: k.busy_ns, TRACED, "busy"),
-            figures("host", NS, lambda k: k.host_ns, TRACED, "host-time"),
-        ],
-        shown=KINDS_SHOWN,
-        notes=(GAPS_IN_PIECES,),
+    columns = (
+        t.names("work", lambda k: ", ".join(w.removeprefix("aten::") for w in k.work), "seam"),
+        t.counts("per step", "per_step"),
+        t.counts("kernels", "kernels", "kernel"),
+        t.times("idle", "idle_mean_ns", q.TRACED, "seam-idle"),
+        t.times("busy", "busy_ns", q.TRACED, "busy"),
+        t.times("host", "host_ns", q.TRACED, "host-time"),
     )
+    title, notes = "gaps between pieces, by the work in them", (GAPS_IN_PIECES,)
+    yield b.Sentence(_piece_words(found))
+    yield t.table("seams", title, found.kinds, columns, shown=KINDS_SHOWN, notes=notes)
 
 
-def piece_words(found: Piecewise) -> tuple[Inline, ...]:
+def _piece_words(found: Piecewise) -> tuple[b.Inline, ...]:
     """The pieces of one recording in a sentence."""
-    idle = given("; idle in them, as profiled, ", duration(found.idle_ns, TRACED), " per step")
+    idle, each_idle = (t.duration(ns, q.TRACED) for ns in (found.idle_ns, found.idle_per_seam_ns))
+    counted = f". No decode step was counted: read from {found.of}."
     return (
-        Text("Pieces", term="piece"),
-        ": ",
-        Quantity(found.replays, COUNT),
-        " graph replays per step",
-        *given(" of ", known(found.pieces, COUNT), " graphs"),
-        "; ",
-        Quantity(found.seams, COUNT),
-        " gaps between pieces, ",
-        Quantity(found.with_work, COUNT),
-        " of them launch work (",
-        Quantity(found.kernels, COUNT),
-        " kernels, ",
-        Quantity(found.launches, COUNT),
-        " launch calls)",
-        *idle,
-        *given(" (", known(found.share, SHARE, TRACED), ")"),
-        *given(", a mean of ", duration(found.idle_per_seam_ns, TRACED), " each"),
-        "."
-        if found.of == "decode steps"
-        else f". No decode step was counted: read from {found.of}.",
-    )
+        b.Text("Pieces", term="piece"), ": ",
+        q.Quantity(found.replays, q.COUNT), " graph replays per step",
+        *t.given(" of ", t.known(found.pieces, q.COUNT), " graphs"), "; ",
+        q.Quantity(found.seams, q.COUNT), " gaps between pieces, ",
+        q.Quantity(found.with_work, q.COUNT), " of them launch work (",
+        q.Quantity(found.kernels, q.COUNT), " kernels, ",
+        q.Quantity(found.launches, q.COUNT), " launch calls)",
+        *t.given("; idle in them, as profiled, ", idle, " per step"),
+        *t.given(" (", t.known(found.share, q.SHARE, q.TRACED), ")"),
+        *t.given(", a mean of ", each_idle, " each"),
+        "." if found.of == "decode steps" else counted,
+    )  # fmt: skip
 
 
-def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def steps_picture(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """The steps side by side; nothing where no trace is behind the result."""
     analysis = context.analysis_of(result)
     if analysis is not None:
@@ -291,52 +248,50 @@ def steps_picture(result: AnalysisResult, context: Context) -> Iterator[Block]:
         yield from steps_chart(analysis, context)
 
 
-def timeline(result: AnalysisResult, context: Context) -> Iterator[Block]:
+def timeline(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     """One step drawn true to scale with its gaps; without a trace the longest gaps alone."""
-    twin = _gaps(result, f"{context.prefix}gaps")
+    notes = ["of the counted steps"] if any(g.step is not None for g in result.longest_gaps) else []
+    twin = gap_table(result.longest_gaps, "gaps", result.quality.why("causes"), notes)
     analysis = context.analysis_of(result)
-    if analysis is not None:
-        from gaptrace.document.pictures import timeline as drawn
-
-        yield from drawn(analysis, result, context, twin)
-    elif twin is not None:
+    if analysis is None:
         yield twin
+        return
+    from gaptrace.document.pictures import timeline as drawn
 
-
-def _gaps(result: AnalysisResult, anchor: str) -> Table | None:
-    gaps = result.longest_gaps
-    if not gaps:
-        return None
-    notes = ["of the counted steps"] if any(gap.step is not None for gap in gaps) else []
-    return gap_table(gaps, anchor, result.quality.why("causes"), notes)
+    yield from drawn(analysis, result, context, twin)
 
 
 def gap_table(
     gaps: Sequence[GapRow], anchor: str, why: str = "", notes: Sequence[str] = ()
-) -> Table:
+) -> b.Table:
     """Gaps with their largest cause and both neighbours. why: causes are withheld, if they are."""
-    return table(
-        anchor,
-        "longest gaps",
-        gaps,
-        [
-            figures("", NS, lambda g: g.dur_ns, TRACED, "gap"),
-            figures("at", NS, lambda g: g.start_ns, TRACED, "time"),
-            figures("step", COUNT, lambda g: g.step, term="step"),
-            words("cause", lambda g: "withheld" if why else _cause(g.cause_ns), "cause", "cause"),
-            words("after", lambda g: name(g.before)),
-            words("before", lambda g: name(g.after)),
-        ],
-        notes=[*notes, *([f"causes are withheld: {why}"] if why else [])],
-        key=lambda g: f"gap:{g.gap}",
+    columns = (
+        t.times("", "dur_ns", q.TRACED, "gap"),
+        t.times("at", "start_ns", q.TRACED, "time"),
+        t.counts("step", "step", "step"),
+        causes("cause", lambda g: g.cause_ns, why),
+        t.names("after", "before"),
+        t.names("before", "after"),
     )
+    notes = (*notes, *withheld(why))
+    return t.table(anchor, "longest gaps", gaps, columns, notes=notes, key=lambda g: f"gap:{g.gap}")
 
 
-def _cause(times: Mapping[str, Number | None]) -> Text | None:
-    """The cause of most of an idle time, and how many more it has."""
-    parts = {key: ns for key in CAUSES if (ns := times.get(key))}
+def withheld(why: str) -> tuple[str, ...]:
+    """A note that causes are withheld, if they are."""
+    return (f"causes are withheld: {why}",) if why else ()
+
+
+def causes(label: str, times: Callable[[Any], Times], why: str = "") -> t.Col:
+    """A column of the cause of most of an idle time, and how many more it has."""
+    gone = b.Text("withheld", term="withheld")
+    return t.words(label, lambda row: gone if why else _cause(times(row)), "cause", "cause")
+
+
+def _cause(times: Times) -> b.Text | None:
+    parts = {key: ns for key in v.CAUSES if (ns := times.get(key))}
     if not parts:
         return None
-    largest = CAUSES[max(parts, key=lambda key: parts[key])]
+    largest = v.CAUSES[max(parts, key=lambda key: parts[key])]
     more = f" +{len(parts) - 1}" if len(parts) > 1 else ""
-    return Text(f"{largest.label}{more}", term=largest.term, key=largest.id)
+    return b.Text(f"{largest.label}{more}", term=largest.term, key=largest.id)

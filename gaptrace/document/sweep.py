@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
-from gaptrace import units
-from gaptrace.document.blocks import (
-    Block,
-    Chart,
-    Detail,
-    Document,
-    Note,
-    Panel,
-    Point,
-    Sentence,
-    Series,
-    Table,
-    Text,
-)
+from gaptrace import quantity as q
+from gaptrace.document import blocks as b
+from gaptrace.document import tables as t
 from gaptrace.document.build import builder
-from gaptrace.document.capture import SOURCES
-from gaptrace.document.sections import SWEEP, Context, build, section
+from gaptrace.document.capture import basis_of
+from gaptrace.document.run import START_PARTS, STARTS
+from gaptrace.document.sections import SWEEP, Context, section, whole
 from gaptrace.document.sweep_words import point_words, sentence
-from gaptrace.document.tables import Col, by_basis, figures, known, table, words
-from gaptrace.quantity import (
-    AT_MOST,
-    BYTES,
-    COUNT,
-    EXACT,
-    NS,
-    PREDICTED,
-    SHARE,
-    TOKENS_PER_S,
-    TRACED,
-    Quantity,
-)
-from gaptrace.results.run import ModeStart, SweepPoint, SweepResult, SweepRow, SweepSaving
+from gaptrace.results.run import SweepPoint, SweepResult, SweepRow, SweepSaving
+from gaptrace.units import count
 
-Sized = SweepPoint | SweepRow | SweepSaving
+Sized: TypeAlias = SweepPoint | SweepRow | SweepSaving
+Measure: TypeAlias = Callable[[SweepRow], q.Quantity | None]
 
 
 def axis(sweep: SweepResult) -> str:
@@ -52,280 +32,232 @@ def _at(item: Sized, along: str) -> int | None:
     return item.batch if along == "batch" else item.length
 
 
-def _groups(sweep: SweepResult, along: str) -> list[tuple[str, set[str]]]:
+def _groups(sweep: SweepResult) -> list[tuple[str, set[str]]]:
     """The points that one panel shows, by the size that its axis does not count."""
+    along = axis(sweep)
     other = "length" if along == "batch" else "batch"
     found: dict[int | None, set[str]] = {}
     for point in sweep.points:
         if _at(point, along) is not None:
             found.setdefault(_at(point, other), set()).add(point.point)
     return [
-        (f" · {other} {units.count(n)}" if len(found) > 1 and n is not None else "", points)
+        (f" · {other} {count(n)}" if len(found) > 1 and n is not None else "", points)
         for n, points in found.items()
     ]
 
 
-def _basis(source: str | None) -> str:
-    return SOURCES.get(source or "", TRACED)
+def _rate(row: SweepRow) -> q.Quantity | None:
+    return t.known(row.tokens_per_s, q.TOKENS_PER_S, basis_of(row.rate_source))
 
 
-def _rate(row: SweepRow) -> Quantity | None:
-    return known(row.tokens_per_s, TOKENS_PER_S, _basis(row.rate_source))
+def _step(row: SweepRow) -> q.Quantity | None:
+    return t.duration(row.step_ns, basis_of(row.rate_source))
 
 
-def _step(row: SweepRow) -> Quantity | None:
-    return known(row.step_ns, NS, _basis(row.rate_source))
-
-
-def _idle(row: SweepRow) -> Quantity | None:
+def _idle(row: SweepRow) -> q.Quantity | None:
     """The idle share; as profiled it is an upper bound."""
-    basis = _basis(row.idle_source)
-    return known(row.idle_share, SHARE, basis, AT_MOST if basis == TRACED else EXACT)
+    basis = basis_of(row.idle_source)
+    return t.known(row.idle_share, q.SHARE, basis, q.AT_MOST if basis == q.TRACED else q.EXACT)
 
 
-def _limit(name: str) -> Callable[[SweepRow], Quantity | None]:
-    return lambda row: known(getattr(row, name), TOKENS_PER_S)
+def _launch(row: SweepRow) -> q.Quantity | None:
+    return t.known(row.launch_tokens_per_s, q.TOKENS_PER_S)
 
 
-def _rows(sweep: SweepResult) -> list[SweepRow]:
-    """Rows by mode, each mode's points in order."""
-    return [row for mode in sweep.modes for row in sweep.rows if row.mode == mode]
+def _bandwidth(row: SweepRow) -> q.Quantity | None:
+    return t.known(row.bandwidth_tokens_per_s, q.TOKENS_PER_S)
+
+
+def _rows(sweep: SweepResult, *modes: str, points: set[str] | None = None) -> list[SweepRow]:
+    """Rows by mode (all, or these), each mode's points in order."""
+    return [
+        row
+        for mode in modes or sweep.modes
+        for row in sweep.rows
+        if row.mode == mode and (points is None or row.point in points)
+    ]
 
 
 def _series(
-    rows: Sequence[SweepRow], along: str, value: Callable[[SweepRow], Quantity | None],
-    label: str, style: str = "line",
-) -> Series | None:  # fmt: skip
-    points = tuple(
-        Point(_at(row, along) or 0, quantity, f"{row.mode}, {point_words(row)}", row.mode)
+    rows: Sequence[SweepRow], along: str, value: Measure, label: str, style: str = "line"
+) -> b.Series:
+    points = (
+        b.Point(_at(row, along) or 0, quantity, f"{row.mode}, {point_words(row)}", row.mode)
         for row in rows
         if (quantity := value(row)) is not None
     )
-    return Series(label, points, rows[0].mode, style) if points else None
+    return b.Series(label, tuple(points), rows[0].mode if rows else "", style)
 
 
 def _panel(
-    title: str, along: str, label: str, unit: str, series: Sequence[Series | None],
-    scale: str = "linear",
-) -> Panel | None:  # fmt: skip
-    kept = tuple(item for item in series if item is not None)
-    ticks = tuple((float(x), units.count(x)) for x in sorted({p.x for s in kept for p in s.points}))
-    return Panel(title, along, label, unit, kept, "log", scale, ticks) if kept else None
+    title: str, along: str, label: str, unit: str, series: Iterable[b.Series], scale: str = "linear"
+) -> Iterator[b.Panel]:
+    """A panel of those series that have points; none where none has."""
+    kept = tuple(item for item in series if item.points)
+    sizes = sorted({point.x for item in kept for point in item.points})
+    ticks = tuple((float(x), count(x)) for x in sizes)
+    if kept:
+        yield b.Panel(title, along, label, unit, kept, "log", scale, ticks)
 
 
-def rate_panels(sweep: SweepResult) -> tuple[Panel, ...]:
+def rate_panels(sweep: SweepResult) -> Iterator[b.Panel]:
     """Tokens per second against the axis, a panel for each mode, both ceilings in it."""
     along = axis(sweep)
-    found = []
-    for suffix, points in _groups(sweep, along):
+    for suffix, points in _groups(sweep):
         for mode in sweep.modes:
-            rows = [row for row in sweep.rows if row.mode == mode and row.point in points]
-            measured = _series(rows, along, _rate, "measured")
-            if measured is None:
-                continue
-            limits = [
-                _series(rows, along, _limit(f"{name}_tokens_per_s"), f"{name} ceiling", style)
-                for name, style in (("launch", "dashed"), ("bandwidth", "dotted"))
-            ]
-            title, series = f"{mode}{suffix}", [measured, *limits]
-            found.append(_panel(title, along, "token rate", TOKENS_PER_S, series, "log"))
-    return tuple(panel for panel in found if panel is not None)
+            rows = _rows(sweep, mode, points=points)
+            series = (
+                _series(rows, along, _rate, "measured"),
+                _series(rows, along, _launch, "launch ceiling", "dashed"),
+                _series(rows, along, _bandwidth, "bandwidth ceiling", "dotted"),
+            )
+            if series[0].points:
+                title = f"{mode}{suffix}"
+                yield from _panel(title, along, "token rate", q.TOKENS_PER_S, series, "log")
 
 
-def idle_panels(sweep: SweepResult) -> tuple[Panel, ...]:
+def _idle_shares(sweep: SweepResult) -> Iterator[b.Panel]:
     """Idle share of the step against the axis, all modes in one panel."""
     along = axis(sweep)
-    panels = []
-    for suffix, points in _groups(sweep, along):
-        by_mode = [
-            [row for row in sweep.rows if row.mode == mode and row.point in points]
-            for mode in sweep.modes
-        ]
-        series = [_series(rows, along, _idle, rows[0].mode) for rows in by_mode if rows]
-        panels.append(_panel(f"idle share{suffix}", along, "GPU idle", SHARE, series))
-    return tuple(panel for panel in panels if panel is not None)
+    for suffix, points in _groups(sweep):
+        by_mode = ((mode, _rows(sweep, mode, points=points)) for mode in sweep.modes)
+        series = (_series(rows, along, _idle, mode) for mode, rows in by_mode)
+        yield from _panel(f"idle share{suffix}", along, "GPU idle", q.SHARE, series)
 
 
-def saving_panels(sweep: SweepResult) -> tuple[Panel, ...]:
+def _saved(sweep: SweepResult) -> Iterator[b.Panel]:
     """Busy time that fusion saves per step: predicted from eager shapes, and measured."""
     along = axis(sweep)
-    panels = []
-    for suffix, points in _groups(sweep, along):
-        mine = [saving for saving in sweep.savings if saving.point in points]
-        series = []
-        for label, name, basis in (
-            ("predicted", "predicted_ns", PREDICTED),
-            ("measured", "realised_ns", TRACED),
-        ):
-            marks = tuple(
-                Point(
-                    _at(item, along) or 0,
-                    Quantity(getattr(item, name), NS, basis),
-                    f"{label}, {point_words(item)}",
-                    "compiled",
-                    hatched=basis == PREDICTED,
-                )
-                for item in mine
-                if getattr(item, name) is not None
-            )
-            style = "dashed" if basis == PREDICTED else "line"
-            series.append(Series(label, marks, "compiled", style) if marks else None)
-        panels.append(_panel(f"fusion saves per step{suffix}", along, "saved", NS, series))
-    return tuple(panel for panel in panels if panel is not None)
+    for suffix, points in _groups(sweep):
+        own = [saving for saving in sweep.savings if saving.point in points]
+        series = (
+            _marks(own, along, "predicted", "predicted_ns", q.PREDICTED),
+            _marks(own, along, "measured", "realised_ns", q.TRACED),
+        )
+        yield from _panel(f"fusion saves per step{suffix}", along, "saved", q.NS, series)
+
+
+def _marks(
+    savings: Sequence[SweepSaving], along: str, label: str, field: str, basis: str
+) -> b.Series:
+    guess, value = basis == q.PREDICTED, t.getter(field)
+    points = (
+        b.Point(_at(item, along) or 0, q.Quantity(ns, q.NS, basis), f"{label}, {point_words(item)}",
+              "compiled", hatched=guess)
+        for item in savings
+        if (ns := value(item)) is not None
+    )  # fmt: skip
+    return b.Series(label, tuple(points), "compiled", "dashed" if guess else "line")
 
 
 @section(SWEEP, "curves", "Against batch and length")
-def curves(sweep: SweepResult, context: Context) -> Iterator[Block]:
+def curves(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
     """Rates with both ceilings, idle shares, and what fusion saves, each with its numbers."""
-    along = axis(sweep)
-    bases = dict.fromkeys(s.predicted_from for s in sweep.savings if s.predicted_from)
-    base = f" of {', '.join(bases)}" if bases else ""
-    for key, text, panels, twin in (
-        (
-            "rates",
+    along, bases = axis(sweep), _bases(sweep)
+    base = f" of {bases}" if bases else ""
+    rates, idles, saved = (tuple(make(sweep)) for make in (rate_panels, _idle_shares, _saved))
+    if rates:
+        text = (
             f"Tokens per second against {along}, one panel a mode, both axes logarithmic: how far "
-            "the measured rate stays below its two ceilings, and which of them is the lower one.",
-            rate_panels(sweep),
-            _limits(sweep, f"{context.prefix}rates"),
-        ),
-        (
-            "idle",
-            f"Share of the step that the GPU idles, against {along}.",
-            idle_panels(sweep),
-            _idles(sweep, f"{context.prefix}idle"),
-        ),
-        (
-            "savings",
+            "the measured rate stays below its two ceilings, and which of them is the lower one."
+        )
+        yield b.Sentence((text,), "lead")
+        yield b.Chart("rates", "rates and ceilings", "panels", rates, _limits(sweep, "rates"))
+    else:
+        yield b.Note(("no point of this sweep has a figure to draw",))
+    if idles:
+        yield b.Sentence((f"Share of the step that the GPU idles, against {along}.",), "lead")
+        yield b.Chart("idle", "idle share", "panels", idles, _idles(sweep))
+    if saved:
+        text = (
             f"Busy time that fusion saves per step, against {along}: predicted from the eager "
-            f"step{base}, and what compiling saved.",
-            saving_panels(sweep),
-            _savings(sweep, f"{context.prefix}savings"),
-        ),
-    ):
-        if panels:
-            yield Sentence((text,), "lead")
-            title = {"rates": "rates and ceilings", "idle": "idle share", "savings": "savings"}[key]
-            yield Chart(f"{context.prefix}{key}", title, "panels", panels, twin)
-        elif key == "rates":
-            yield Note(("no point of this sweep has a figure to draw",))
-        if key == "savings" and sweep.savings:
-            yield Note((_savings_words(sweep),))
+            f"step{base}, and what compiling saved."
+        )
+        yield b.Sentence((text,), "lead")
+        yield b.Chart("savings", "savings", "panels", saved, _savings(sweep, "savings"))
+    if sweep.savings:
+        yield b.Note((_savings_words(sweep),))
 
 
 @section(SWEEP, "figures", "Every mode at every point", brief=True)
-def numbers(sweep: SweepResult, context: Context) -> Iterator[Block]:
+def numbers(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
     """Rate, step, idle share and counts of every mode at every point, and how they are known."""
-    yield _figures(sweep, f"{context.prefix}figures", context.detail)
+    yield _figures(sweep, context)
     if context.brief:
-        yield _limits(sweep, f"{context.prefix}limits")
-    yield _starts(sweep, f"{context.prefix}starts", context.detail)
-    yield Note((_words(sweep),))
+        yield _limits(sweep, "limits")
+    yield _starts(sweep, context)
+    yield b.Note((_words(sweep),))
 
 
-_NAMED: tuple[Col[SweepRow], ...] = (
-    words("mode", lambda row: Text(row.mode, term="mode", key=row.mode), "mode", "mode"),
-    figures("batch", COUNT, lambda row: row.batch, term="point"),
-    figures("length", COUNT, lambda row: row.length, term="point"),
+_NAMED = (
+    t.words("mode", lambda row: b.Text(row.mode, term="mode", key=row.mode), "mode", "mode"),
+    t.counts("batch", "batch", "point"),
+    t.counts("length", "length", "point"),
 )
 
 
-def _figures(sweep: SweepResult, anchor: str, detail: Detail) -> Table:
+def _figures(sweep: SweepResult, context: Context) -> b.Table:
     rows = _rows(sweep)
-    more: tuple[Col[SweepRow], ...] = (
-        figures("busy", NS, lambda row: row.busy_ns, TRACED, "busy"),
-        figures("spread", SHARE, lambda row: row.step_spread, term="spread"),
-        figures("replays", COUNT, lambda row: row.replays, term="graph-replay"),
+    more = (
+        t.times("busy", "busy_ns", q.TRACED, "busy"),
+        t.figures("spread", q.SHARE, "step_spread", term="spread"),
+        t.counts("replays", "replays", "graph-replay"),
     )
-    return table(
-        anchor,
-        "",
-        rows,
-        [
-            *_NAMED,
-            *by_basis("rate", TOKENS_PER_S, _rate, rows, "tokens-per-s"),
-            *by_basis("step", NS, _step, rows, "period"),
-            *by_basis("idle", SHARE, _idle, rows, "idle"),
-            figures("kernels", COUNT, lambda row: row.kernels, term="kernel"),
-            figures("launches", COUNT, lambda row: row.launches, term="launch-call"),
-            *(more if detail is Detail.FULL else ()),
-            words("failed", lambda row: None if row.repeats else _failed(row)),
-        ],
-        shown=len(rows),
-        weak=lambda row: not row.repeats,
-        key=lambda row: row.mode,
+    columns = (
+        *_NAMED,
+        *t.by_basis("rate", q.TOKENS_PER_S, _rate, rows, "tokens-per-s"),
+        *t.by_basis("step", q.NS, _step, rows, "period"),
+        *t.by_basis("idle", q.SHARE, _idle, rows, "idle"),
+        t.counts("kernels", "kernels", "kernel"),
+        t.counts("launches", "launches", "launch-call"),
+        *(() if context.brief else more),
+        t.words("failed", _failed),
     )
-
-
-def _idles(sweep: SweepResult, anchor: str) -> Table:
-    rows = [row for row in _rows(sweep) if row.idle_share is not None]
-    columns = [*_NAMED, *by_basis("idle", SHARE, _idle, rows, "idle")]
-    return table(anchor, "idle share", rows, columns, shown=len(rows), key=lambda row: row.mode)
+    return t.table(
+        "figures", "", rows, columns, shown=t.ALL, weak=lambda row: not row.repeats, key="mode"
+    )
 
 
 def _failed(row: SweepRow) -> str:
     status = row.status.replace("_", " ")
-    return f"{status}: {row.reason}" if row.reason else status
+    return "" if row.repeats else f"{status}: {row.reason}" if row.reason else status
 
 
-def _limits(sweep: SweepResult, anchor: str) -> Table:
+def _idles(sweep: SweepResult) -> b.Table:
+    rows = [row for row in _rows(sweep) if row.idle_share is not None]
+    columns = (*_NAMED, *t.by_basis("idle", q.SHARE, _idle, rows, "idle"))
+    return t.table("idle", "idle share", rows, columns, shown=t.ALL, key="mode")
+
+
+def _limits(sweep: SweepResult, anchor: str) -> b.Table:
     rows = [row for row in _rows(sweep) if row.repeats]
-    return table(
-        anchor,
-        "ceilings",
-        rows,
-        [
-            *_NAMED,
-            *by_basis("rate", TOKENS_PER_S, _rate, rows, "tokens-per-s"),
-            figures("launch ceiling", TOKENS_PER_S, _limit("launch_tokens_per_s"),
-                    term="launch-ceiling"),
-            figures("bandwidth ceiling", TOKENS_PER_S, _limit("bandwidth_tokens_per_s"),
-                    term="bandwidth-ceiling"),
-            words("limited by", lambda row: row.binding, "binding-ceiling"),
-            figures("reached", SHARE, lambda row: row.distance),
-        ],
-        shown=len(rows),
-        key=lambda row: row.mode,
-    )  # fmt: skip
+    columns = (
+        *_NAMED,
+        *t.by_basis("rate", q.TOKENS_PER_S, _rate, rows, "tokens-per-s"),
+        t.figures("launch ceiling", q.TOKENS_PER_S, _launch, term="launch-ceiling"),
+        t.figures("bandwidth ceiling", q.TOKENS_PER_S, _bandwidth, term="bandwidth-ceiling"),
+        t.words("limited by", "binding", "binding-ceiling"),
+        t.figures("reached", q.SHARE, "distance"),
+    )
+    return t.table(anchor, "ceilings", rows, columns, shown=t.ALL, key="mode")
 
 
-def _starts(sweep: SweepResult, anchor: str, detail: Detail) -> Table:
+def _starts(sweep: SweepResult, context: Context) -> b.Table:
     """Until nothing compiles or is captured any more; what tuning chose; what buckets pad."""
     rows = [r for r in _rows(sweep) if r.startup is not None or r.choices or r.padding_share]
-
-    def start(name: str) -> Callable[[SweepRow], Quantity | None]:
-        def ns(row: SweepRow) -> Quantity | None:
-            found: ModeStart | None = row.startup
-            return None if found is None else known(getattr(found, name), NS)
-
-        return ns
-
-    parts: tuple[Col[SweepRow], ...] = (
-        figures("compiling", NS, start("compile_ns")),
-        figures("autotuning", NS, start("autotune_ns"), term="autotune"),
-        figures("capturing", NS, start("capture_ns")),
+    starts = STARTS if context.brief else (*STARTS, *START_PARTS)
+    columns = (
+        *_NAMED,
+        *(t.inner("startup", start) for start in starts),
+        t.figures("padding", q.SHARE, "padding_share", term="padding"),
+        t.words("tuned", _choices, "autotune"),
     )
-    return table(
-        anchor,
-        "starts",
-        rows,
-        [
-            *_NAMED,
-            figures("cold start", NS, start("cold_ns"), term="cold-start"),
-            figures("warm start", NS, start("warm_ns"), term="cold-start"),
-            figures("partly warm", NS, start("partly_ns")),
-            figures("no cache", NS, start("uncached_ns")),
-            *(parts if detail is Detail.FULL else ()),
-            figures("padding", SHARE, lambda row: row.padding_share, term="padding"),
-            words("tuned", _choices, "autotune"),
-        ],
-        shown=len(rows),
-        key=lambda row: row.mode,
-    )
+    return t.table("starts", "starts", rows, columns, shown=t.ALL, key="mode")
 
 
 def _choices(row: SweepRow) -> str:
     """How many matrix products went to which kind of kernel, most first."""
-    return ", ".join(f"{kind} {units.count(n)}" for kind, n in (row.choices or {}).items())
+    return ", ".join(f"{kind} {count(n)}" for kind, n in (row.choices or {}).items())
 
 
 def _words(sweep: SweepResult) -> str:
@@ -342,79 +274,67 @@ def _words(sweep: SweepResult) -> str:
 
 
 @section(SWEEP, "savings", "Fusion savings", brief=True)
-def savings(sweep: SweepResult, context: Context) -> Iterator[Block]:
+def savings(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
     """What fusion saves of the GPU's busy time in one step, point by point."""
     # The full form has the table beside its curve.
-    if sweep.savings and (context.brief or not saving_panels(sweep)):
-        yield _savings(sweep, f"{context.prefix}saved")
-        yield Note((_savings_words(sweep),))
+    if sweep.savings and (context.brief or not tuple(_saved(sweep))):
+        yield _savings(sweep, "saved")
+        yield b.Note((_savings_words(sweep),))
 
 
-def _savings(sweep: SweepResult, anchor: str) -> Table:
-    return table(
-        anchor,
-        "fusion, per step",
-        sweep.savings,
-        [
-            figures("batch", COUNT, lambda s: s.batch, term="point"),
-            figures("length", COUNT, lambda s: s.length, term="point"),
-            figures("predicted", NS, lambda s: s.predicted_ns, PREDICTED, "predicted-fusion"),
-            figures("from its own eager step", NS, lambda s: s.own_ns, PREDICTED),
-            figures("measured", NS, lambda s: s.realised_ns, TRACED, "measured-savings"),
-            figures("bytes", BYTES, lambda s: s.predicted_bytes, PREDICTED),
-            words("predicted from", lambda s: s.predicted_from),
-            words("by", lambda s: s.source),
-            words("measured on", lambda s: s.realised_from),
-        ],
-        shown=len(sweep.savings),
+def _savings(sweep: SweepResult, anchor: str) -> b.Table:
+    columns = (
+        t.counts("batch", "batch", "point"),
+        t.counts("length", "length", "point"),
+        t.times("predicted", "predicted_ns", q.PREDICTED, "predicted-fusion"),
+        t.times("from its own eager step", "own_ns", q.PREDICTED),
+        t.times("measured", "realised_ns", q.TRACED, "measured-savings"),
+        t.figures("bytes", q.BYTES, "predicted_bytes", q.PREDICTED),
+        t.words("predicted from", "predicted_from"),
+        t.words("by", "source"),
+        t.words("measured on", "realised_from"),
     )
+    return t.table(anchor, "fusion, per step", sweep.savings, columns, shown=t.ALL)
+
+
+def _bases(sweep: SweepResult) -> str:
+    """The points that savings are predicted from."""
+    return ", ".join(dict.fromkeys(s.predicted_from for s in sweep.savings if s.predicted_from))
 
 
 def _savings_words(sweep: SweepResult) -> str:
-    bases = dict.fromkeys(s.predicted_from for s in sweep.savings if s.predicted_from)
-    sources = dict.fromkeys(s.source for s in sweep.savings if s.source)
+    bases = _bases(sweep)
+    sources = ", ".join(dict.fromkeys(s.source for s in sweep.savings if s.source))
     text = "measured: busy time of the plain step less that of the compiled one"
     if not bases:
         return text
-    origin = f"{', '.join(bases)} ({', '.join(sources)})"
-    return f"predicted from the eager step of {origin}, scaled to each batch; {text}"
+    return f"predicted from the eager step of {bases} ({sources}), scaled to each batch; {text}"
 
 
 @section(SWEEP, "findings", "Findings", brief=True)
-def findings(sweep: SweepResult, context: Context) -> Iterator[Block]:
+def findings(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
     """What has a gain at any point: analyse that point for how much."""
-    del context
     if sweep.findings:
         named = ", ".join(f"{id_} {title}" for id_, title in sweep.findings)
-        yield Note((f"findings with a gain at some point: {named}",))
+        yield b.Note((f"findings with a gain at some point: {named}",))
 
 
 @section(SWEEP, "notes", "Notes", brief=True)
-def notes(sweep: SweepResult, context: Context) -> Iterator[Block]:
+def notes(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
     """What to know about single cells."""
-    del context
-    for note in sweep.notes:
-        yield Note((note,))
+    yield from (b.Note((note,)) for note in sweep.notes)
 
 
 @section(SWEEP, "next", "Next", brief=True)
-def commands(sweep: SweepResult, context: Context) -> Iterator[Block]:
+def commands(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
     """The command to type next: one point alone."""
-    del context
     if sweep.points and sweep.points[0].path:
         path = shlex.quote(sweep.points[0].path)
-        yield Note((), "next", commands=(f"gaptrace analyze {path}",))
+        yield b.Note((), "next", commands=(f"gaptrace analyze {path}",))
 
 
 @builder(SweepResult)
-def sweep_document(result: SweepResult, context: Context) -> Document:
+def sweep_document(result: SweepResult, context: Context) -> b.Document:
     """Everything that is said about a sweep, in the detail that is asked for."""
-    return Document(
-        kind=SWEEP,
-        title=result.name,
-        answer=Sentence((result.sentence or sentence(result),), "answer"),
-        identity=result.facts,
-        sections=build(SWEEP, result, context),
-        result=result,
-        detail=context.detail,
-    )
+    answer = result.sentence or sentence(result)
+    return whole(SWEEP, result, context, result.name, (answer,), result.facts)

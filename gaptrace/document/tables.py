@@ -1,52 +1,75 @@
-"""Tables whose every column states one unit and one basis: builders list columns, not cells.
+"""Tables and facts as lists of columns: each states one label, unit and basis, once.
 
-A column in which no row has anything is dropped, so that a builder lists all that may be known.
+A column in which no row has anything is dropped, so that a builder lists all that may be known; a
+table or a list of facts in which nothing is left is dropped by `gaptrace.document.sections`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any, TypeAlias, TypeVar
 
-from gaptrace.document.blocks import Cell, Column, Fact, Inline, Row, Table, Text
-from gaptrace.quantity import AT_MOST, BASES, EXACT, NS, Bound, Number, Quantity
+from gaptrace.document.blocks import Cell, Column, Fact, Facts, Inline, Row, Table, Text
+from gaptrace.quantity import BASES, COUNT, EXACT, NS, Bound, Number, Quantity
 
 T = TypeVar("T")
+# Where a cell is found: by the name of a field of the row (`range.busy_ns`), or by a function.
+Figure: TypeAlias = str | Callable[[Any], Number | Quantity | None]
+Word: TypeAlias = str | Callable[[Any], Cell]
+ALL = 1 << 30
 
 
 @dataclass(frozen=True)
-class Col(Generic[T]):
-    """One column of rows about `T`: its heading, and the cell of a row."""
+class Col:
+    """One column: its heading, and the cell of a row."""
 
     column: Column
-    cell: Callable[[T], Cell]
+    cell: Callable[[Any], Cell]
 
 
-def words(label: str, cell: Callable[[T], Cell], term: str = "", look: str = "") -> Col[T]:
+def getter(field: Any) -> Callable[[Any], Any]:
+    """What finds a cell's value in a row."""
+    return attrgetter(field) if isinstance(field, str) else field
+
+
+def words(label: str, cell: Word, term: str = "", look: str = "") -> Col:
     """A column of words."""
-    return Col(Column(label, term, look=look), lambda row: cell(row) or None)
+    get = getter(cell)
+    return Col(Column(label, term, look=look), lambda row: get(row) or None)
 
 
-def figures(
-    label: str,
-    unit: str,
-    value: Callable[[T], Number | Quantity | None],
-    basis: str = "",
-    term: str = "",
-) -> Col[T]:
+def names(label: str, field: Word, term: str = "") -> Col:
+    """A column of names of kernels, ops or functions."""
+    get = getter(field)
+    return Col(Column(label, term), lambda row: name(get(row)))
+
+
+def figures(label: str, unit: str, value: Figure, basis: str = "", term: str = "") -> Col:
     """A column of numbers of one unit and basis; a `Quantity` keeps its own bound and reason."""
+    get = getter(value)
 
-    def cell(row: T) -> Cell:
-        found = value(row)
+    def cell(row: Any) -> Cell:
+        found = get(row)
         return found if isinstance(found, Quantity) else known(found, unit, basis)
 
     return Col(Column(label, term, unit, basis, numeric=True), cell)
 
 
+def counts(label: str, value: Figure, term: str = "") -> Col:
+    """A column of plain numbers."""
+    return figures(label, COUNT, value, term=term)
+
+
+def times(label: str, value: Figure, basis: str = "", term: str = "") -> Col:
+    """A column of times, in ns."""
+    return figures(label, NS, value, basis, term)
+
+
 def by_basis(
     label: str, unit: str, value: Callable[[T], Quantity | None], rows: Iterable[T], term: str = ""
-) -> list[Col[T]]:
+) -> list[Col]:
     """A column for each basis that a figure has among the rows: none mixes two of them."""
     found = {q.basis for row in rows if (q := value(row)) is not None and q.known}
 
@@ -59,23 +82,51 @@ def by_basis(
 def table(
     anchor: str,
     title: str,
-    items: Sequence[T],
-    columns: Iterable[Col[T]],
+    items: Iterable[T],
+    columns: Iterable[Col],
     *,
     shown: int = 12,
     folded: bool = False,
     notes: Iterable[str] = (),
     weak: Callable[[T], bool] = lambda _: False,
-    key: Callable[[T], str] = lambda _: "",
+    key: Word = lambda _: "",
 ) -> Table:
     """A row for each item; columns that no item has anything for are left out."""
+    items, key_of = tuple(items), getter(key)
     cells = [(col.column, [col.cell(item) for item in items]) for col in columns]
     kept = [(column, own) for column, own in cells if any(c is not None for c in own)]
     rows = tuple(
-        Row(tuple(own[i] for _, own in kept), weak=weak(item), key=key(item))
+        Row(tuple(own[i] for _, own in kept), weak=weak(item), key=key_of(item))
         for i, item in enumerate(items)
     )
     return Table(anchor, title, tuple(c for c, _ in kept), rows, shown, folded, tuple(notes))
+
+
+def mode_table(
+    anchor: str, title: str, items: Iterable[tuple[str, T]], columns: Iterable[Col],
+    *, heading: tuple[str, str, str] = ("mode", "mode", "mode"),
+    label: Callable[[str], str] = str, **more: Any,
+) -> Table:  # fmt: skip
+    """A table of modes, each with what `columns` are about; heading: label, term and look."""
+    name, term, look = heading
+    mode: Col = words(name, lambda item: Text(label(item[0]), key=item[0]), term, look)
+    return table(anchor, title, items, [mode, *map(second, columns)], key=first, **more)
+
+
+def first(item: tuple[T, Any]) -> T:
+    """What stands for a row of two: a mode, a name."""
+    return item[0]
+
+
+def second(col: Col) -> Col:
+    """The column for rows of two, of which it is about the second."""
+    return inner(itemgetter(1), col)
+
+
+def inner(field: Figure, col: Col) -> Col:
+    """The column for rows in which `field` holds what it is about, or None."""
+    get = getter(field)
+    return Col(col.column, lambda row: None if (found := get(row)) is None else col.cell(found))
 
 
 def known(
@@ -85,9 +136,9 @@ def known(
     return None if value is None else Quantity(value, unit, basis, bound)
 
 
-def upper(value: Number | None, unit: str, basis: str = "") -> Quantity | None:
-    """An upper bound, or None where there is no value."""
-    return known(value, unit, basis, AT_MOST)
+def duration(value: Number | None, basis: str = "") -> Quantity | None:
+    """A time in ns, or None where there is no value."""
+    return known(value, NS, basis)
 
 
 def seconds(value: Number | None) -> Number | None:
@@ -95,7 +146,7 @@ def seconds(value: Number | None) -> Number | None:
     return None if value is None else value * 1e9
 
 
-def name(short: str, full: str = "") -> Text | None:
+def name(short: str | None, full: str = "") -> Text | None:
     """The name of a kernel, op or function; `full` where `short` shortens it."""
     return Text(short, "name", full) if short else None
 
@@ -112,11 +163,18 @@ def facts_of(*facts: Fact | None) -> tuple[Fact, ...]:
     return tuple(item for item in facts if item is not None)
 
 
+def told(item: T, *columns: Col) -> Iterator[Fact | None]:
+    """What columns of figures or words say of one thing, as facts."""
+    for col in columns:
+        cell = col.cell(item)
+        yield None if cell is None else fact(col.column.label, cell, term=col.column.term)
+
+
+def facts(*items: Fact | None, title: str = "", line: bool = False) -> Facts:
+    """Those facts that are known, as a block."""
+    return Facts(facts_of(*items), title, line)
+
+
 def given(*parts: Inline | None) -> tuple[Inline, ...]:
     """The parts if all of them are known, else none: for a clause of a sentence."""
     return () if any(part is None for part in parts) else tuple(p for p in parts if p is not None)
-
-
-def duration(value: Number | None, basis: str = "") -> Quantity | None:
-    """A time in ns, or None where there is no value."""
-    return known(value, NS, basis)

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from gaptrace.document.blocks import Block, Facts, Inline, Note, Sentence, Text
+from gaptrace.document import tables as t
+from gaptrace.document.blocks import Block, Fact, Note, Sentence, Text
 from gaptrace.document.sections import Context
-from gaptrace.document.tables import fact, facts_of, figures, given, known, table, words
-from gaptrace.quantity import BYTES, COUNT, NS, SHARE, TIMES, TRACED, Quantity
-from gaptrace.results.analysis import AnalysisResult, Provenance, Reason
+from gaptrace.quantity import BYTES, COUNT, SHARE, TIMES, TRACED, Quantity
+from gaptrace.results.analysis import AnalysisResult, Provenance
 from gaptrace.units import counted
 from gaptrace.vocabulary import VERDICTS
 
@@ -21,19 +21,25 @@ NO_STEPS = (
     "ProfilerStep, repeated annotations, compiled regions, repeating kernels. Name the steps with "
     "--step REGEX."
 )
+CONTENTS = (
+    "Names of kernels, ops, modules and Python functions, times, and the facts below. Nothing in "
+    "it loads from or reports to anywhere. "
+)
+REDACTED = "Redacted: host, user, folders, arguments and environment are left out."
+NOT_REDACTED = "Not redacted: --redact leaves out host, user, folders, arguments and environment."
 
 
 def trust(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """The verdict and how the headline was measured; then every reason with what it withholds."""
-    yield Facts(facts_of(*_facts(result)), line=True)
-    reasons = result.quality.reasons
-    shown = reasons
+    yield t.facts(*_facts(result), line=True)
+    shown = reasons = result.quality.reasons
     if context.brief:
         shown = tuple(r for r in reasons if r.level != "note")[:REASONS_IN_BRIEF]
     for reason in shown:
-        yield _note(reason)
-    left = len(reasons) - len(shown)
-    if left:
+        seen = (" (", Quantity(reason.count, COUNT), ")") if reason.count > 1 else ()
+        withheld = tuple(item.replace("_", " ") for item in reason.withheld)
+        yield Note((reason.text, *seen), reason.level, withheld)
+    if left := len(reasons) - len(shown):
         yield Sentence((f"{counted(left, 'more note')} on this trace in the full report.",))
     if not context.brief:
         yield from _how_found(result)
@@ -41,35 +47,32 @@ def trust(result: AnalysisResult, context: Context) -> Iterator[Block]:
         yield Note((NO_STEPS,), "limited")
 
 
-def _facts(result: AnalysisResult) -> Iterator[Any]:
+def verdict_text(verdict: str) -> Text:
+    """The verdict on a trace, in words."""
+    return Text(VERDICTS[verdict], "verdict", term=verdict, key=verdict)
+
+
+def _facts(result: AnalysisResult) -> Iterator[Fact | None]:
     steps, rate = result.steps, result.rate
-    verdict = result.quality.verdict
-    yield fact("trace", Text(VERDICTS[verdict], "verdict", term=verdict, key=verdict))
+    yield t.fact("trace", verdict_text(result.quality.verdict))
     if steps.complete:
-        yield fact(
-            "complete steps",
-            Quantity(steps.complete, COUNT),
-            " of ",
-            Quantity(steps.count, COUNT),
-            term="steps-complete",
-        )
+        complete, count = Quantity(steps.complete, COUNT), Quantity(steps.count, COUNT)
+        yield t.fact("complete steps", complete, " of ", count, term="steps-complete")
     elif steps.count:
-        yield fact("complete steps", f"none of {steps.count}", term="steps-complete")
-    if steps.rule:
-        yield fact("steps by", steps.rule, term="step-rule")
+        yield t.fact("complete steps", f"none of {steps.count}", term="steps-complete")
+    yield t.fact("steps by", steps.rule, term="step-rule")
     if steps.kind != "decode" or steps.phase != "decode":
-        yield fact("figures of", steps.kind if steps.kind != "decode" else steps.phase)
-    yield fact("batch", known(steps.batch, COUNT))
-    if steps.tokens_per_step is not None and steps.tokens_per_step != 1:
-        yield fact(
-            "tokens per step", Quantity(steps.tokens_per_step, COUNT), term="tokens-per-step"
-        )
+        yield t.fact("figures of", steps.kind if steps.kind != "decode" else steps.phase)
+    yield t.fact("batch", t.known(steps.batch, COUNT))
+    if steps.tokens_per_step != 1:
+        tokens = t.known(steps.tokens_per_step, COUNT)
+        yield t.fact("tokens per step", tokens, term="tokens-per-step")
     if rate.source != "as profiled":
-        yield fact("times", f"{rate.source} from the run" if rate.source == "unprofiled"
-                   else rate.source, term="unprofiled-step")  # fmt: skip
-        yield fact("profiler slowdown", known(rate.dilation, TIMES), term="dilation")
+        origin = " from the run" if rate.source == "unprofiled" else ""
+        yield t.fact("times", f"{rate.source}{origin}", term="unprofiled-step")
+        yield t.fact("profiler slowdown", t.known(rate.dilation, TIMES), term="dilation")
     elif rate.tokens_per_s is not None:
-        yield fact("times", rate.source, term="rate-source")
+        yield t.fact("times", rate.source, term="rate-source")
 
 
 def _how_found(result: AnalysisResult) -> Iterator[Note]:
@@ -83,106 +86,72 @@ def _how_found(result: AnalysisResult) -> Iterator[Note]:
         yield Note((f"left out after {counted(times, 'step')}: {why}",))
 
 
-def _note(reason: Reason) -> Note:
-    times: tuple[Inline, ...] = ()
-    if reason.count > 1:
-        times = (" (", Quantity(reason.count, COUNT), ")")
-    withheld = tuple(item.replace("_", " ") for item in reason.withheld)
-    return Note((reason.text, *times), reason.level, withheld)
-
-
 def devices(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """Each device over the whole recording: raw figures, never clipped or withheld."""
-    yield table(
-        f"{context.prefix}devices-table",
-        "whole recording",
-        result.devices,
-        [
-            words("device", lambda d: d.device, "device"),
-            figures("GPU ops", COUNT, lambda d: d.gpu_ops, term="gpu-op"),
-            figures("kernels", COUNT, lambda d: d.kernels, term="kernel"),
-            figures("launch calls", COUNT, lambda d: d.launch_calls, term="launch-call"),
-            figures("graph replays", COUNT, lambda d: d.graph_launches, term="graph-replay"),
-            figures("ops in graphs", COUNT, lambda d: d.ops_in_graphs, term="ops-in-graphs"),
-            figures("orphans", COUNT, lambda d: d.orphans or None, term="orphan"),
-            figures("span", NS, lambda d: d.span_ns, TRACED, "span"),
-            figures("busy", NS, lambda d: d.busy_ns, TRACED, "busy"),
-            figures("idle", NS, lambda d: d.idle_ns, TRACED, "idle"),
-            figures("idle share", SHARE, lambda d: d.idle_share, TRACED, "idle"),
-            figures("gaps", COUNT, lambda d: d.gaps, term="gap"),
-        ],
+    whole = (
+        t.words("device", "device", "device"),
+        t.counts("GPU ops", "gpu_ops", "gpu-op"),
+        t.counts("kernels", "kernels", "kernel"),
+        t.counts("launch calls", "launch_calls", "launch-call"),
+        t.counts("graph replays", "graph_launches", "graph-replay"),
+        t.counts("ops in graphs", "ops_in_graphs", "ops-in-graphs"),
+        t.counts("orphans", lambda d: d.orphans or None, "orphan"),
+        t.times("span", "span_ns", TRACED, "span"),
+        t.times("busy", "busy_ns", TRACED, "busy"),
+        t.times("idle", "idle_ns", TRACED, "idle"),
+        t.figures("idle share", SHARE, "idle_share", TRACED, "idle"),
+        t.counts("gaps", "gaps", "gap"),
     )
-    if result.steps.devices:
-        yield table(
-            f"{context.prefix}device-steps",
-            "medians of one step",
-            result.steps.devices,
-            [
-                words("device", lambda d: d.device, "device"),
-                figures("busy", NS, lambda d: d.busy_ns, TRACED, "busy"),
-                figures("busy share", SHARE, lambda d: d.busy_share, TRACED, "busy"),
-                figures("kernels", COUNT, lambda d: d.kernels, term="kernel"),
-                figures("launch calls", COUNT, lambda d: d.launches, term="launch-call"),
-                figures("copies", COUNT, lambda d: d.copies, term="copies"),
-                figures("memsets", COUNT, lambda d: d.memsets, term="copies"),
-            ],
-        )
+    step = (
+        t.words("device", "device", "device"),
+        t.times("busy", "busy_ns", TRACED, "busy"),
+        t.figures("busy share", SHARE, "busy_share", TRACED, "busy"),
+        t.counts("kernels", "kernels", "kernel"),
+        t.counts("launch calls", "launches", "launch-call"),
+        t.counts("copies", "copies", "copies"),
+        t.counts("memsets", "memsets", "copies"),
+    )
+    yield t.table("devices-table", "whole recording", result.devices, whole)
+    yield t.table("device-steps", "medians of one step", result.steps.devices, step)
 
 
 def provenance(result: AnalysisResult, context: Context) -> Iterator[Block]:
     """What this file contains, so that it can be sent on with open eyes."""
     source = result.source
     origin = source.provenance or Provenance()
-    yield Sentence(
-        (
-            "Names of kernels, ops, modules and Python functions, times, and the facts below. "
-            "Nothing in it loads from or reports to anywhere. "
-            + (
-                "Redacted: host, user, folders, arguments and environment are left out."
-                if origin.redacted
-                else "Not redacted: --redact leaves out host, user, folders, arguments and "
-                "environment."
-            ),
-        )
-    )
-    yield Facts(
-        facts_of(
-            fact("file", source.path, term="source-path"),
-            *_personal(origin),
-            fact(
-                "trace",
-                f"{source.format}, ",
-                Quantity(source.events, COUNT),
-                " events",
-                *given(", ", known(source.json_bytes, BYTES), " of JSON"),
-            ),
-            fact("torch", source.torch or ""),
-        )
+    yield Sentence((CONTENTS + (REDACTED if origin.redacted else NOT_REDACTED),))
+    size = t.given(", ", t.known(source.json_bytes, BYTES), " of JSON")
+    events = Quantity(source.events, COUNT)
+    yield t.facts(
+        t.fact("file", source.path, term="source-path"),
+        *_personal(origin),
+        t.fact("trace", f"{source.format}, ", events, " events", *size),
+        t.fact("torch", source.torch),
     )
 
 
-def _personal(origin: Provenance) -> Iterator[Any]:
+def _personal(origin: Provenance) -> Iterator[Fact | None]:
     """What the recorder noted about the person and machine, or that it is left out."""
+    host, script = origin.host, origin.script
     if origin.redacted:
         for what in ("host", "user", "script", "arguments", "environment"):
-            yield fact(what, LEFT_OUT)
+            yield t.fact(what, LEFT_OUT)
         return
-    host, script = origin.host, origin.script
     if host is not None:
-        yield fact("host", host.name or "")
-        yield fact("user", host.user or "")
+        yield t.fact("host", host.name)
+        yield t.fact("user", host.user)
     if script is not None:
         python = script.python
-        yield fact("script", script.path or script.module or "")
-        yield fact("arguments", " ".join(script.argv or ()))
-        yield fact("interpreter", python if isinstance(python, str) else " ".join(python or ()))
-        yield fact("commit", _pairs(script.git))
-    yield fact("environment", _pairs(origin.env))
+        yield t.fact("script", script.path or script.module)
+        yield t.fact("arguments", " ".join(script.argv or ()))
+        yield t.fact("interpreter", python if isinstance(python, str) else " ".join(python or ()))
+        yield t.fact("commit", _pairs(script.git))
+    yield t.fact("environment", _pairs(origin.env))
 
 
 def _pairs(values: dict[str, Any] | None) -> str:
-    known_ = sorted((values or {}).items())
-    return " ".join(f"{key}={value}" for key, value in known_ if value not in (None, ""))
+    found = sorted((values or {}).items())
+    return " ".join(f"{key}={value}" for key, value in found if value not in (None, ""))
 
 
 def commands(result: AnalysisResult, context: Context) -> Iterator[Block]:
@@ -199,13 +168,8 @@ def commands(result: AnalysisResult, context: Context) -> Iterator[Block]:
 def identity(result: AnalysisResult) -> tuple[str, ...]:
     """What was recorded, in short; unknown facts are left out."""
     source = result.source
-    found = (
-        source.model,
-        source.gpu,
-        source.engine,
-        source.mode and f"mode {source.mode}",
-        source.torch and f"torch {source.torch}",
-        source.batch and f"batch {source.batch}",
-        source.rank and f"rank {source.rank}",
-    )
-    return tuple(item for item in found if item)
+    labels = {"mode ": source.mode, "torch ": source.torch, "batch ": source.batch,
+              "rank ": source.rank}  # fmt: skip
+    found = (source.model, source.gpu, source.engine)
+    labelled = (f"{label}{value}" for label, value in labels.items() if value)
+    return (*(item for item in found if item), *labelled)

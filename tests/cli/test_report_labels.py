@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from gaptrace import vocabulary
 from gaptrace.analysis import analyze
 from gaptrace.cli.explain import lookup
 from gaptrace.compare.compare import FORCE, CompareOptions
@@ -103,17 +102,6 @@ def test_every_label_of_the_reports_is_explained(labels: Seen) -> None:
 def test_the_walk_sees_every_kind_of_label(labels: Seen) -> None:
     """So that the test above cannot pass because it looked at nothing."""
     assert len(labels) > 100
-
-
-WORDS = {
-    **vocabulary.CAUSES, **vocabulary.HOST_CLASSES, **vocabulary.OP_CLASSES, **vocabulary.MODES,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("key", WORDS)
-def test_every_word_of_a_legend_is_explained(key: str) -> None:
-    assert explained(key)
-    assert explained(WORDS[key].label)
 
 
 @pytest.mark.parametrize(

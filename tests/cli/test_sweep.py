@@ -200,7 +200,7 @@ def test_along_length_where_only_that_varies(tmp_path: Path) -> None:
     both = make_sweep(tmp_path, "b", batches=(1, 8), lengths=(128, 512), modes=FEW, repeats=1)
     found = read_points(str(both), OPTIONS, use_cache=False)
     assert axis(found) == "batch"
-    panels = rate_panels(found)
+    panels = list(rate_panels(found))
     assert [panel.title for panel in panels[:2]] == ["eager · length 128", "compiled · length 128"]
     assert len(panels) == 6
 

@@ -178,8 +178,15 @@ def everything() -> RunResult:
         prepared=(Prepared(512, first_call_ns=3_000_000_000, compile_seconds=2.5,
                            capture_ns=40_000_000, memory_bytes=64_000_000),),
     )  # fmt: skip
-    choice = Choice("mm", ([1, 2048], [2048, 4096]), "kernel_1", "Triton template", 2_000, 4_000,
-                    20)  # fmt: skip
+    choice = Choice(
+        op="mm",
+        shapes=([1, 2048], [2048, 4096]),
+        chosen="kernel_1",
+        kind="Triton template",
+        ns=2_000,
+        best_extern_ns=4_000,
+        candidates=20,
+    )
     tuned = Tuned(3, {"Triton template": 2, "cuBLAS": 1}, 1, 0, 1)
     autotune = Autotune(choices=(choice,), note="tuned once")
     trees = GraphTrees(recordings=3, rerecordings=0, partitions=2, skips=1)

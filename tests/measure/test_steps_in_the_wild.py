@@ -197,6 +197,87 @@ def test_a_loop_without_a_cache_reads_one_token_more_each_time() -> None:
     assert figures(analyzed(*r.events)) == ("decode", 12, period, 3, per_second(period))
 
 
+def picked_then_stopped(tokens: int, first: dict[str, Any]) -> Recorder:
+    """Tokens as `generate` makes them: after the choice an op and the copy that ends it."""
+    r = Recorder()
+    for number in range(tokens):
+        r.busy = first.get("busy", BUSY) if number == 0 else BUSY
+        r.call("embedding_kernel", op_name="aten::embedding")
+        for _ in range(4):
+            r.layer(first.get("kernels", ()) if number == 0 else ())
+        r.call("lm_head_kernel", op_name="aten::linear")
+        r.pause(GAP)  # a pause inside a token, longer than the one behind it
+        r.call("argmax_kernel", op_name="aten::argmax")
+        r.call("cat_kernel", op_name="aten::cat")
+        r.to_host()
+    return r
+
+
+@pytest.mark.parametrize(
+    ("first", "decode"),
+    [
+        ({}, 12),
+        ({"kernels": [f"prefill_{i}" for i in range(5)]}, 11),
+        ({"busy": 2 * BUSY}, 11),
+    ],
+    ids=["the same", "other kernels", "longer kernels"],
+)
+def test_a_first_pass_is_decode_only_if_it_does_what_the_later_ones_do(
+    first: dict[str, Any], decode: int
+) -> None:
+    a = analyzed(*picked_then_stopped(12, first).events)
+    period = token_ns() + SLOT + GAP
+    assert figures(a) == ("decode", decode, period, 24, per_second(period))
+    assert a.result.steps.phases.get("prefill", 0) == 12 - decode
+
+
+def checked_drafts(iterations: int, drafts: Any, *, passes: bool) -> Recorder:
+    """Iterations that draft, by a small model or not, check, and count what is accepted."""
+    r = Recorder()
+    for number in range(iterations):
+        for _ in range(drafts(number) if passes else 0):
+            r.token(layers=1)
+        r.call("embedding_kernel", op_name="aten::embedding")
+        for _ in range(4):
+            r.layer()
+        r.call("lm_head_kernel", op_name="aten::linear")
+        r.call("argmax_kernel", op_name="aten::argmax")
+        for name in ("eq", "bitwise_not", "cumsum", "lt", "sum"):
+            r.call(f"{name}_kernel", op_name=f"aten::{name}")
+        r.to_host()
+        for _ in range(drafts(number)):
+            r.call("fill_kernel", op_name="aten::fill_")
+        r.pause(GAP)
+    return r
+
+
+@pytest.mark.parametrize(
+    "drafts", [lambda n: 3, lambda n: 12, lambda n: 2 + n % 3], ids=["few", "many", "changing"]
+)
+def test_iterations_with_a_draft_model_are_steps_and_their_tokens_a_range(drafts: Any) -> None:
+    a = analyzed(*checked_drafts(9, drafts, passes=True).events)
+    s, rate = a.result.steps, a.result.rate
+    assert (s.kind, s.count + s.phases.get("prefill", 0)) == ("decode", 9)
+    assert rate.tokens_per_s is None
+    assert rate.tokens_per_s_range is not None
+    low, high = rate.tokens_per_s_range
+    period = s.median.period_ns
+    assert low == pytest.approx(1e9 / period)
+    assert high / low == pytest.approx(1 + sorted(drafts(n) for n in range(1, 8))[3])
+    assert "--accepted" in reasons(a)["tokens_bounded"]
+
+
+def test_drafts_that_cost_no_pass_have_no_upper_bound() -> None:
+    a = analyzed(*checked_drafts(9, lambda n: 3, passes=False).events)
+    assert a.result.steps.kind == "decode"
+    assert a.result.rate.tokens_per_s is None
+    assert a.result.rate.tokens_per_s_range[1] is None
+    given = analyzed(*checked_drafts(9, lambda n: 3, passes=False).events, accepted=1.5)
+    assert given.result.rate.tokens_per_s == pytest.approx(
+        2.5 * a.result.rate.tokens_per_s_range[0]
+    )
+
+
 def test_a_prompt_is_told_by_the_tokens_that_are_read() -> None:
     r = Recorder()
     for length in [64] + 9 * [1]:

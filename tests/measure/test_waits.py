@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from gaptrace.analysis import Analysis, analyze
 from gaptrace.measure.ceilings import Bus, StepBytes, StepModel, ceilings
 from gaptrace.measure.options import Options
+from gaptrace.reading.loading import load
 from tests.builders import Event, event, frame, kernel, launch, mark, memcpy, op, runtime, trace_of
 
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
 GPU = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]}
 
 
@@ -303,3 +306,37 @@ def test_steps_that_take_turns_are_one() -> None:
     r = loop(draw, steps=8, period=1_000).result
     blockers = {blocker.id: blocker for blocker in r.capture.blockers}
     assert "of 7 steps" in blockers["launch_sequence"].text
+
+
+# ---------------------------------------------------------------- the order of findings
+
+
+def test_what_makes_others_moot_comes_first() -> None:
+    """Recompiling every step stands before what waits between the steps, though that is longer."""
+    path = SAMPLES / "bad_recompile" / "compiled" / "1" / "trace.json.gz"
+    found = analyze(load(path)).result
+    first, second = found.findings[:2]
+    assert (first.id, second.id) == ("GT302", "GT105")
+    assert first.ceiling_ns_per_token < second.ceiling_ns_per_token
+    assert found.headline.largest_cause == "compile"
+
+
+def test_a_wait_that_stops_the_capture_comes_before_the_advice_to_capture() -> None:
+    def draw(at: int, corr: int) -> list[Event]:
+        events: list[Event] = []
+        for i in range(12):
+            begin = at + 5_000 * i
+            events += [
+                op("aten::mm", at=begin, dur=3_000),
+                launch(at=begin + 1_000, dur=1_000, corr=corr + i),
+                kernel("gemm_kernel", at=begin + 2_500, dur=1_000, corr=corr + i),
+                op("aten::_local_scalar_dense", at=begin + 3_100, dur=1_800),
+                runtime("cudaStreamSynchronize", at=begin + 3_200, dur=1_600),
+            ]
+        return events
+
+    a = loop(draw, period=62_000)
+    ceilings_of = {f.id: f.ceiling_ns_per_token for f in a.result.findings}
+    assert "item" in [blocker.id for blocker in a.result.capture.blockers if blocker.blocks]
+    assert ceilings_of["GT201"] < ceilings_of["GT101"]
+    assert ids(a).index("GT201") < ids(a).index("GT101")
