@@ -200,7 +200,7 @@ def measure_steps(
     last_op = _extent(links.start[known], links.end[known], op_step[known], count)[1]
     closed = closed_early(trace, marks, kind.phase, device.busy, first_call, last_op)
     ends = np.array([bool(reason) and reason != PAUSE for reason in closed], np.bool_)
-    host_end, gpu_end = own_ends(host_end, gpu_end, marks.end, last_call, last_op, ends)
+    host_end, gpu_end = own_ends(host_end, gpu_start, gpu_end, marks.end, last_call, last_op, ends)
     # Orphans after a window that has been closed belong to no step.
     op_step[orphan] = _window_of(gpu_start, gpu_end, links.start[orphan])
 

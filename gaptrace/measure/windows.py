@@ -87,14 +87,20 @@ def _waits(trace: Trace) -> iv.Intervals:
 
 def own_ends(
     host_end: Ints,
+    gpu_start: Ints,
     gpu_end: Ints,
     marks_end: Ints,
     last_call: Ints,
     last_op: Ints,
     closed: npt.NDArray[np.bool_],
 ) -> tuple[Ints, Ints]:
-    """Ends of the host and GPU windows, those of closed steps with their own work."""
+    """Ends of the host and GPU windows, those of closed steps with their own work.
+
+    A step whose work ends before that of an earlier step begins has no window on the GPU, not one
+    of negative length.
+    """
     own = np.minimum(np.maximum(marks_end, last_call), host_end)
     host = np.where(closed, own, host_end)
-    gpu = np.where(closed & (last_op >= 0), np.minimum(last_op, gpu_end), gpu_end)
+    reached = np.minimum(np.maximum(last_op, gpu_start), gpu_end)
+    gpu = np.where(closed & (last_op >= 0), reached, gpu_end)
     return host.astype(np.int64), gpu.astype(np.int64)

@@ -702,3 +702,20 @@ def test_accepted_drafts_make_the_range_a_number() -> None:
     assert analyzed(*events, tokens_per_step=6).result.rate.tokens_per_s == pytest.approx(
         6e9 / period
     )
+
+
+def test_work_that_ends_before_an_earlier_step_begins_leaves_no_negative_time() -> None:
+    """Two streams out of order; the recording stops after step 1, which its own work ends."""
+    events: list[Event] = []
+    at = [(0, 10_000, 90_000), (1, 30_000, 40_000), (5, 200_000, 210_000), (6, 300_000, 310_000)]
+    for corr, (number, start, begins) in enumerate(at, start=1):
+        events += [
+            mark(f"gaptrace.step#{number}", at=start, dur=10_000),
+            launch(at=start + 2_000, dur=1_000, corr=corr),
+            kernel("gemm", at=begins, dur=5_000, corr=corr, stream=6 + corr),
+        ]
+    steps = analyzed(*events).step_table
+    assert steps is not None
+    assert steps.closed[1] == "not recorded"
+    assert (steps.period_ns >= 0).all()
+    assert (steps.idle_ns >= 0).all()
