@@ -31,12 +31,12 @@ def analyze(paths: tuple[str, ...], **values: Any) -> int:
     With --full all of it. A run folder with several modes shows them side by side.
     """
     check_files(values["out"])
-    analyze_gates(values)  # A misspelt gate is refused before any work is done.
-    no_gates_on([path for path in paths if _is_sweep(path)], values)
+    gates = analyze_gates(values)  # A misspelt gate is refused before any work is done.
+    no_gates_on([path for path in paths if _is_sweep(path)], values["fail_on"], gates)
     options = options_from(values)
     analyzed = [_analyzed(path, options, use_cache=not values["no_cache"]) for path in paths]
     deliver([report_of(item) for item in analyzed], values)
-    return finish_analyze(analyzed, values)
+    return finish_analyze(analyzed, gates, values)
 
 
 def _analyzed(path: str, options: Options, *, use_cache: bool) -> Analyzed:

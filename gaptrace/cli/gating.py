@@ -104,23 +104,23 @@ def analyze_gates(values: Mapping[str, Any]) -> tuple[Gate, ...]:
     return (*given, *(gate for gate in kept if gate.metric.id not in named))
 
 
-def no_gates_on(sweeps: Sequence[str], values: Mapping[str, Any]) -> None:
+def no_gates_on(sweeps: Sequence[str], given: Sequence[str], gates: Sequence[Gate]) -> None:
     """Refuse gates on sweeps: a limit holds for one batch size and length, not for all of them.
 
-    Limits from pyproject.toml are left out with a word about it.
+    `given` are those of `--fail-on`; limits from pyproject.toml are left out with a word about it.
 
     Raises:
         OptionError: `--fail-on` was given together with a sweep.
     """
     if not sweeps:
         return
-    if values["fail_on"]:
+    if given:
         raise OptionError(
             f"--fail-on does not apply to {sweeps[0]}: a sweep has a figure for each of its points",
             f"gate one point: gaptrace analyze {sweeps[0].rstrip('/')}/POINT --fail-on LIMIT, or "
             f"gaptrace compare BASE {sweeps[0].rstrip('/')}/POINT --fail-on LIMIT",
         )
-    if analyze_gates(values):
+    if gates:
         click.echo("gaptrace: the gates in pyproject.toml are not applied to sweeps", err=True)
 
 
@@ -148,8 +148,10 @@ def judge_analyses(
     return tuple(replace(result, text=gate_text(result)) for result in results)
 
 
-def finish_analyze(results: Sequence[Analyzed], values: Mapping[str, Any]) -> int:
-    """Judge the gates of `gaptrace analyze` and tell GitHub if asked to; the exit code.
+def finish_analyze(
+    results: Sequence[Analyzed], limits: Sequence[Gate], values: Mapping[str, Any]
+) -> int:
+    """Judge the gates `limits` of `gaptrace analyze` and tell GitHub if asked to; the exit code.
 
     The last thing a command does: `values` are its keyword arguments, `results` what it analysed.
     1 where a gate tripped; 2 where nothing was measured or every trace is refused, or `--strict`
@@ -158,7 +160,7 @@ def finish_analyze(results: Sequence[Analyzed], values: Mapping[str, Any]) -> in
     from gaptrace.results.run import SweepResult
 
     groups = groups_of(results)
-    gates = judge_analyses(groups, analyze_gates(values))
+    gates = judge_analyses(groups, limits)
     found = [analysis for _, analyses in groups for analysis in analyses]
     sweeps = [result for result in results if isinstance(result, SweepResult)]
     if values["github"]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gaptrace.measure.result import Analysis
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.analysis import TOKENS_ASSUMED
 from gaptrace.trace import Trace
 
 # Recorded type names to the names torch uses in Python.
@@ -30,7 +31,7 @@ def facts_of(analysis: Analysis) -> dict[str, str | None]:
     called with. batch, tokens_per_step: None where they would be guesses.
     """
     manifest, source, head = analysis.manifest, analysis.source, analysis.headline
-    known = head.tokens_source not in ("", "assumed 1") and head.tokens_per_step is not None
+    known = head.tokens_source not in ("", TOKENS_ASSUMED) and head.tokens_per_step is not None
     tokens = f"{head.tokens_per_step:g}" if known else None
     batch, weights = manifest.step.batch, manifest.bytes.weights_total
     stacks, shapes = manifest.profiled.stacks, manifest.profiled.shapes

@@ -9,8 +9,8 @@ from typing import Any
 from gaptrace.document import tables as t
 from gaptrace.document.blocks import Block, Fact, Note, Sentence, Text
 from gaptrace.document.sections import Context
-from gaptrace.quantity import BYTES, COUNT, SHARE, TIMES, TRACED, Quantity
-from gaptrace.results.analysis import AnalysisResult, Provenance
+from gaptrace.quantity import ASSUMED, BYTES, COUNT, SHARE, TIMES, TRACED, Quantity
+from gaptrace.results.analysis import TOKENS_ASSUMED, AnalysisResult, Provenance, Steps
 from gaptrace.units import counted
 from gaptrace.vocabulary import VERDICTS
 
@@ -64,15 +64,25 @@ def _facts(result: AnalysisResult) -> Iterator[Fact | None]:
     if steps.kind != "decode" or steps.phase != "decode":
         yield t.fact("figures of", steps.kind if steps.kind != "decode" else steps.phase)
     yield t.fact("batch", t.known(steps.batch, COUNT))
-    if steps.tokens_per_step != 1:
-        tokens = t.known(steps.tokens_per_step, COUNT)
-        yield t.fact("tokens per step", tokens, term="tokens-per-step")
+    yield _tokens(steps)
     if rate.source != "as profiled":
         origin = " from the run" if rate.source == "unprofiled" else ""
         yield t.fact("times", f"{rate.source}{origin}", term="unprofiled-step")
         yield t.fact("profiler slowdown", t.known(rate.dilation, TIMES), term="dilation")
     elif rate.tokens_per_s is not None:
         yield t.fact("times", rate.source, term="rate-source")
+
+
+def _tokens(steps: Steps) -> Fact | None:
+    """Tokens per step where they are not known to be one: a rate rests on what is assumed."""
+    if steps.tokens_source == TOKENS_ASSUMED:
+        one = Quantity(1, COUNT, ASSUMED)
+        return t.fact(
+            "tokens per step", one, ", assumed (--tokens-per-step)", term="tokens-per-step"
+        )
+    if steps.tokens_per_step == 1:
+        return None
+    return t.fact("tokens per step", t.known(steps.tokens_per_step, COUNT), term="tokens-per-step")
 
 
 def _how_found(result: AnalysisResult) -> Iterator[Note]:

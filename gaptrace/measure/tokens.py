@@ -10,13 +10,14 @@ import numpy.typing as npt
 from gaptrace.measure.kind import Kind
 from gaptrace.measure.labels import DECODE
 from gaptrace.measure.marks import Marks
+from gaptrace.results.analysis import TOKENS_ASSUMED
 from gaptrace.trace import Ints
 
 GIVEN, MANIFEST, LABEL, ASSUMED, BOUNDS, DRAFTS = (
     "--tokens-per-step",
     "run manifest",
     "label",
-    "assumed 1",
+    TOKENS_ASSUMED,
     "bounds from labels",
     "bounds from drafts",
 )

@@ -17,6 +17,8 @@ from gaptrace.results.manifest import Script
 from gaptrace.results.prediction import Capture, Compile, SquareCell
 
 ANALYSIS = "gaptrace.analysis/1"
+# What `tokens_source` says where nothing recorded tells the tokens of a step.
+TOKENS_ASSUMED = "assumed 1"
 
 
 class Provenance(Struct, frozen=True):

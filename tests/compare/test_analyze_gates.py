@@ -98,13 +98,13 @@ def test_the_end_of_analyze(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     plain = {"redact": False, "strict": False}
     values = {"fail_on": ("launches:1",), "github": True, **plain}
-    assert finish_analyze([run], values) == 1
+    assert finish_analyze([run], analyze_gates(values), values) == 1
     text = capsys.readouterr().err
     assert "gate launches:1 tripped [drawn/eager]: launches is 4" in text
     assert "::error title=gaptrace launches%3A1::drawn/eager: launches is 4" in text
     assert page.read_text().startswith("<!-- gaptrace:report -->")
     calm = {"fail_on": ("launches:4",), "github": False, **plain}
-    assert finish_analyze([run], calm) == 0
+    assert finish_analyze([run], analyze_gates(calm), calm) == 0
 
 
 def test_settings_of_a_wrong_shape_are_said(

@@ -15,6 +15,7 @@ from gaptrace.quantity import NS, TRACED, UNPROFILED, Quantity
 from gaptrace.render import formats
 from gaptrace.render.formats import Style
 from gaptrace.results.analysis import (
+    TOKENS_ASSUMED,
     AnalysisResult,
     HostPart,
     HostParts,
@@ -470,3 +471,12 @@ def test_ids_of_blocks_are_unique_and_carry_the_prefix() -> None:
     ]
     assert len(ids) == len(set(ids))
     assert all(i.startswith("m-") for i in ids)
+
+
+def test_an_assumed_token_count_is_said_on_the_first_screen() -> None:
+    result = sample()
+    assumed = replace(result, steps=replace(result.steps, tokens_source=TOKENS_ASSUMED))
+    known = replace(result, steps=replace(result.steps, tokens_source="run manifest"))
+    words = ", assumed (--tokens-per-step)"
+    assert words in said(document(assumed, BRIEF))
+    assert words not in said(document(known, BRIEF))
