@@ -12,6 +12,7 @@ from gaptrace.document import tables as t
 from gaptrace.document.answers import each, rate
 from gaptrace.document.sections import Context
 from gaptrace.results.analysis import AnalysisResult, GapRow, PerToken, Phase, Piecewise
+from gaptrace.results.gaps import HostWork
 
 PARTS = "parts are medians, so that they need not add up to the median step"
 BUSY_UNPROFILED = "unprofiled: busy time as traced, since the profiler does not slow kernels"
@@ -19,6 +20,10 @@ GAPS_IN_PIECES = (
     "of one gap between pieces, times as profiled; idle is the mean, the others are medians"
 )
 KINDS_SHOWN = 4
+NO_FRAMES = (
+    "no Python stacks were recorded, so Python time has no function names and no lines "
+    "(collect --stacks)"
+)
 # What a reason must withhold for a figure to be gone with it.
 _NAMES = {
     "busy_ns": ("busy",),
@@ -270,11 +275,39 @@ def gap_table(
         t.times("at", "start_ns", q.TRACED, "time"),
         t.counts("step", "step", "step"),
         causes("cause", lambda g: g.cause_ns, why),
+        *host_did(),
         t.names("after", "before"),
         t.names("before", "after"),
     )
     notes = (*notes, *withheld(why))
     return t.table(anchor, "longest gaps", gaps, columns, notes=notes, key=lambda g: f"gap:{g.gap}")
+
+
+def host_did(share: str = "of the gap") -> tuple[t.Col, t.Col]:
+    """Columns of what the host did for most of the time in which the GPU waited for it.
+
+    The rows have it in `host`, the largest part first.
+    """
+
+    def name(row: Any) -> b.Text | None:
+        return work_name(row.host[0]) if row.host else None
+
+    def part(row: Any) -> q.Number | None:
+        return row.host[0].share if row.host else None
+
+    return (
+        t.words("host did", name, "host-work"),
+        t.figures(share, q.SHARE, part, "", "host-work"),
+    )
+
+
+def work_name(work: HostWork) -> b.Text:
+    """What the host did, by name; the program's line where the name alone says too little."""
+    if not work.name:
+        line = f", in {work.where}" if work.where else ""
+        return b.Text(f"{work.kind}{line}", full=work.where)
+    full = f"{work.name} in {work.where}" if work.where else work.name
+    return b.Text(work.name, "name", full)
 
 
 def withheld(why: str) -> tuple[str, ...]:
@@ -292,6 +325,11 @@ def _cause(times: Times) -> b.Text | None:
     parts = {key: ns for key in v.CAUSES if (ns := times.get(key))}
     if not parts:
         return None
-    largest = v.CAUSES[max(parts, key=lambda key: parts[key])]
     more = f" +{len(parts) - 1}" if len(parts) > 1 else ""
-    return b.Text(f"{largest.label}{more}", term=largest.term, key=largest.id)
+    return cause_name(max(parts, key=lambda key: parts[key]), more)
+
+
+def cause_name(cause: str, more: str = "") -> b.Text:
+    """A cause in words."""
+    word = v.CAUSES[cause]
+    return b.Text(f"{word.label}{more}", term=word.term, key=word.id)

@@ -14,6 +14,7 @@ from gaptrace.measure.ceilings import WhatIf
 from gaptrace.measure.devices import Device
 from gaptrace.measure.frames import gap_columns, gap_steps
 from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.gapwork import LaunchPaths, host_work
 from gaptrace.measure.headline import Headline
 from gaptrace.measure.hostparts import host_parts
 from gaptrace.measure.kernels import KernelTable
@@ -31,6 +32,8 @@ from gaptrace.trace import Ints
 from gaptrace.vocabulary import NOT_THE_HOSTS, STEP_METRICS
 
 GAPS_KEPT = 10
+# Parts of what the host did that a result keeps: of one gap, and over all of them.
+WORK_KEPT, IDLE_WORK_KEPT = 3, 20
 
 
 def record(
@@ -111,6 +114,7 @@ def record(
         phases=tuple(_phase(one) for one in analysis.phases),
         square=dict(square),
         longest_gaps=_longest_gaps(analysis),
+        idle_work=_idle_work(analysis),
         compilation=_compilation(analysis.manifest),
         host_parts=host_parts(analysis.part_times, analysis.step_table, analysis.quality),
     )
@@ -373,16 +377,48 @@ def gaps_result(analysis: Analysis, longest: int | None = None) -> GapsResult:
         name: column.tolist() if hasattr(column, "tolist") else column
         for name, column in gap_columns(analysis).items()
     }
+    count = len(columns["gap"]) if columns else 0
+    paths = LaunchPaths(analysis.trace)
+    chosen = range(count) if longest is None else _by_length(analysis)[:longest].tolist()
     rows = [
-        Gap(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
+        Gap(
+            **{name: column[i] for name, column in columns.items()},
+            host=host_work(analysis.trace, analysis.gap_work.of(i), columns["dur_ns"][i]),
+            launch_path=paths.of(columns["launch_row"][i]),
+        )
+        for i in chosen
     ]
-    if longest is not None:
-        rows = [rows[i] for i in _by_length(analysis)[:longest].tolist()]
     return GapsResult(
         source=analysis.trace.source.path,
         device=None if analysis.device is None else analysis.device.device,
         gaps=tuple(rows),
         withheld=next((q.text for q in analysis.quality.reasons if "causes" in q.withheld), None),
+        frames=analysis.gap_work.frames,
+    )
+
+
+def _idle_work(analysis: Analysis) -> r.IdleWork | None:
+    """What launching threads did while the GPU waited for them in the counted steps, per token."""
+    device, steps = analysis.device, analysis.step_table
+    if device is None or steps is None or analysis.quality.withholds("causes", "idle", "steps"):
+        return None
+    counted = steps.counted & ~steps.mixed
+    step = gap_steps(analysis)
+    chosen = (step >= 0) & counted[np.maximum(step, 0)] if len(steps) else step >= 0
+    pieces = analysis.gap_work
+    kept = chosen[pieces.gap]
+    if not kept.any():
+        return None
+    work = pieces.only(kept)
+    tokens = float(steps.tokens[counted].sum()) if analysis.headline.has_tokens else counted.sum()
+    parts = host_work(
+        analysis.trace, work, int(device.gaps.dur[chosen].sum()), float(tokens) or 1.0
+    )
+    return r.IdleWork(
+        parts=parts[:IDLE_WORK_KEPT],
+        late_ns=float(work.ns.sum()) / tokens,
+        other_ns=float(sum(part.ns for part in parts[IDLE_WORK_KEPT:])),
+        frames=pieces.frames,
     )
 
 
@@ -415,6 +451,9 @@ def _longest_gaps(analysis: Analysis) -> tuple[r.GapRow, ...]:
             else {name: int(ns) for name, ns in zip(CAUSES, gaps.cause_ns[i], strict=True) if ns},
             before=classify(trace.name_of(int(gaps.before[i]))).short,
             after=classify(trace.name_of(int(gaps.after[i]))).short,
+            host=()
+            if withheld
+            else host_work(trace, analysis.gap_work.of(int(i)), int(gaps.dur[i]))[:WORK_KEPT],
         )
         for i in _by_length(analysis)[:GAPS_KEPT]
     )

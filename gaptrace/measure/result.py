@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from gaptrace.measure.ceilings import Ceilings, StepModel, WhatIf
 from gaptrace.measure.devices import Device
+from gaptrace.measure.gapwork import NO_WORK, GapWork, gap_work
 from gaptrace.measure.gemm import Products
 from gaptrace.measure.headline import Headline
 from gaptrace.measure.hostparts import PartTimes
@@ -65,6 +67,13 @@ class Analysis:
     piecewise: Piecewise | None = None
     part_times: PartTimes | None = None
     phases: tuple[PhaseFigures, ...] = ()
+
+    @cached_property
+    def gap_work(self) -> GapWork:
+        """What the launching threads did in the device's gaps."""
+        return (
+            NO_WORK if self.device is None else gap_work(self.trace, self.device.gaps, self.threads)
+        )
 
     @property
     def path(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gaptrace.quantity import Bound, Maybe, Number, Quantity
+from gaptrace.results.gaps import HostWork
 from gaptrace.results.manifest import Compile as Compilation
 from gaptrace.results.manifest import Host as HostNames
 from gaptrace.results.manifest import Script
@@ -483,7 +484,8 @@ class Evidence(Struct, frozen=True):
 
     step: index into the step table, None outside steps. what: the gap, op or call in words.
     before, after: the GPU ops around it. call: the host call that overlapped it. row: event row to
-    jump to, None where the evidence is not one event.
+    jump to, None where the evidence is not one event. host: of a gap, what the launching thread did
+    for most of the time in which the GPU waited for it; empty for other places.
     """
 
     step: int | None
@@ -494,6 +496,7 @@ class Evidence(Struct, frozen=True):
     after: str = ""
     call: str = ""
     row: int | None = None
+    host: tuple[HostWork, ...] = ()
 
     @property
     def dur_ns(self) -> int:
@@ -531,7 +534,10 @@ class Finding(Struct, frozen=True):
 
 
 class GapRow(Struct, frozen=True):
-    """One gap: when, in which step, how long, why, and the GPU ops on both sides (short names)."""
+    """One gap: when, in which step, how long, why, and the GPU ops on both sides (short names).
+
+    host: what the launching thread did in it until it launched, the largest parts.
+    """
 
     gap: int
     step: int | None
@@ -540,6 +546,21 @@ class GapRow(Struct, frozen=True):
     cause_ns: dict[str, int]
     before: str
     after: str
+    host: tuple[HostWork, ...] = ()
+
+
+class IdleWork(Struct, frozen=True):
+    """What launching threads did while the GPU waited for them, over the counted steps.
+
+    parts: mean ns per token (per step where steps make none), the largest first; share: of all of
+    the GPU's idle time. late_ns: all of it; other_ns: what of it is in parts that are not listed.
+    frames: whether Python frames were recorded.
+    """
+
+    parts: tuple[HostWork, ...]
+    late_ns: float
+    other_ns: float
+    frames: bool
 
 
 class AnalysisResult(Struct, frozen=True):
@@ -572,6 +593,7 @@ class AnalysisResult(Struct, frozen=True):
     headline: Headline
     square: dict[str, SquareCell] = {}
     longest_gaps: tuple[GapRow, ...] = ()
+    idle_work: IdleWork | None = None
     compilation: Compilation | None = None
     host_parts: HostParts | None = None
     phases: tuple[Phase, ...] = ()
