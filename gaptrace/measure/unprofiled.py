@@ -40,14 +40,12 @@ FEWEST_PAIRS = 20
 # in it cost on average.
 LEAST_OWN = 0.15
 
-# Fitted on 68 launch-bound recordings of one kind of GPU server (H200, torch 2.11) in three
-# sessions, of hosts up to three times slower than each other. Median error 6.6 %, 82 % in range.
-PRIOR = EventCosts(1.22, 2.09, 1.40, 144.0, 0.6, 1.4, "prior")
+# Fitted on 74 launch-bound recordings of one kind of GPU server (H200, torch 2.11) in four sessions,
+# on hosts up to three times slower than each other: median error 8 %, 82 % of the truths in range.
+# Most of those outside were recorded while the host ran at half its speed.
+PRIOR = EventCosts(1.30, 1.76, 2.13, 0.79, 140.0, 0.6, 1.4, 1.26, "prior")
 # What the period itself varies by, whatever recording costs.
 NOISE = 0.02
-# Nor is a truth farther off than this in nine of ten: where recording cost most of the step, its
-# own speed is a better measure than the sum of the costs.
-FARTHEST = 1.26
 # Where less of a step than this is left, it is told by the errors in what was taken away.
 LEAST_LEFT = 0.2
 # What must not be withheld, with the reason told otherwise.
@@ -97,8 +95,8 @@ def predicted_step(
         min(max(play.period(cost, costs.node_ns, factor), busy), period)
         for factor in (1.0, costs.high, costs.low)
     )
-    low = max(min(least, step), step / FARTHEST) * (1 - NOISE)
-    low, high = max(low, busy), min(max(most, step), step * FARTHEST) * (1 + NOISE)
+    low = max(min(least, step), step / costs.farthest) * (1 - NOISE)
+    low, high = max(low, busy), min(max(most, step), step * costs.farthest) * (1 + NOISE)
     if step < LEAST_LEFT * period:
         return PredictedStep(
             why="what the profiler recorded cost most of the step's time (no stacks, no shapes: "
@@ -158,15 +156,16 @@ def _costs(trace: Trace, lane: int, units: Units, costs: EventCosts) -> tuple[In
 
     Both in ns; the second has one entry more and begins with 0.
     """
+    each = costs.shaped_op if (trace.op.shape >= 0).any() else costs.op
     parts = []
-    for cat, each in (
-        (Cat.CPU_OP, costs.op * units.op_ns),
+    for cat, cost in (
+        (Cat.CPU_OP, each * units.op_ns),
         (Cat.RUNTIME, costs.call * units.call_ns),
         (Cat.PYTHON, costs.frame * units.op_ns),
     ):
         rows = trace.rows_of(cat)
         start = trace.start[rows[trace.lane[rows] == lane]]
-        parts.append((start, np.full(start.size, each)))
+        parts.append((start, np.full(start.size, cost)))
     start = np.concatenate([part[0] for part in parts])
     order = np.argsort(start, kind="stable")
     spent = np.concatenate([part[1] for part in parts])[order]

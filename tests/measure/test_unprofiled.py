@@ -21,7 +21,7 @@ from tests.builders import Event, kernel, launch, mark, op, runtime, trace_of
 US = 1_000
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 # Each runtime call costs twice the usual launch call, and nothing else costs anything.
-CALLS = EventCosts(2.0, 0.0, 0.0, 0.0, 0.5, 1.5, "by hand")
+CALLS = EventCosts(2.0, 0.0, 0.0, 0.0, 0.0, 0.5, 1.5, 2.0, "by hand")
 
 
 def loop(*, steps: int = 8, work: int = 5) -> list[Event]:
@@ -84,7 +84,7 @@ def test_a_wait_lasts_until_the_work_before_it_is_done() -> None:
 def test_more_costs_never_make_a_longer_step_and_none_is_below_busy() -> None:
     last = None
     for factor in (0.0, 0.5, 1.0, 2.0, 5.0):
-        costs = EventCosts(factor, 0.0, 0.0, 0.0, 0.5, 1.5, "by hand")
+        costs = EventCosts(factor, 0.0, 0.0, 0.0, 0.0, 0.5, 1.5, 2.0, "by hand")
         found = predicted(*loop(work=60), costs=costs)
         assert found.step_ns is not None
         assert found.range_ns is not None
@@ -101,7 +101,7 @@ def test_ops_cost_by_their_least_spacing() -> None:
             at = (1 + step) * 400 * US + n * 100 * US + 20 * US
             events.append(op("outer", at=at, dur=20 * US))
             events.append(op("inner", at=at + 1 * US, dur=18 * US))
-    found = predicted(*events, costs=EventCosts(0.0, 1.5, 0.0, 0.0, 0.5, 1.5, "by hand"))
+    found = predicted(*events, costs=EventCosts(0.0, 1.5, 9.0, 0.0, 0.0, 0.5, 1.5, 2.0, "by hand"))
     # 1 µs before the inner op and 1 µs after it, 1.5 times, for each of 8 ops a step
     assert found.removed_ns == 8 * 3 * US
     assert found.step_ns == (400 - 8 * 3) * US
@@ -118,7 +118,7 @@ def test_two_launching_threads_are_refused_with_the_reason() -> None:
 
 
 def test_where_little_is_left_nothing_is_predicted() -> None:
-    found = predicted(*loop(), costs=EventCosts(9.0, 0.0, 0.0, 0.0, 0.5, 1.5, "by hand"))
+    found = predicted(*loop(), costs=EventCosts(9.0, 0.0, 0.0, 0.0, 0.0, 0.5, 1.5, 2.0, "by hand"))
     assert found.step_ns is None
     assert "cost most of the step" in found.why
 
