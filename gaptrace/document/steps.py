@@ -147,8 +147,11 @@ def step_numbers(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     if (basis := c.host_dispatch_basis) not in ("", q.TRACED):
         host = t.known(c.host_dispatch_ns, q.NS, basis, c.host_dispatch_bound)
         found.append((v.STEP_METRICS["host_dispatch_ns"], basis, host))
+    found += _predicted(result)
     rows = [_row(len(columns), *figure) for figure in found]
     notes = []
+    if result.rate.predicted is not None and result.rate.predicted.why and head.basis == q.TRACED:
+        notes.append(f"no step without the profiler is predicted: {result.rate.predicted.why}")
     for key, metric in v.STEP_METRICS.items():
         own = [getattr(part, key) for part in (steps.median, steps.p5, steps.p95)]
         if key in ("copies", "memsets") and not own[2]:
@@ -162,6 +165,21 @@ def step_numbers(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
         )
     shown = tuple(row for row in rows if row is not None)
     yield b.Table("step-numbers", "one step", columns, shown, t.ALL, notes=tuple(notes))
+
+
+def _predicted(result: AnalysisResult) -> Iterator[tuple[v.Metric, str, Any]]:
+    """Rate, period and idle time of a step without the profiler, as predicted, with ranges."""
+    found = result.rate.predicted
+    if found is None or found.step_ns is None or found.range_ns is None:
+        return
+    if found.tokens_per_s is not None and found.tokens_per_s_range is not None:
+        speed = q.ranged(found.tokens_per_s, *found.tokens_per_s_range, q.TOKENS_PER_S)
+        yield v.RUN_METRICS["tokens_per_s"], q.PREDICTED, speed
+    step = q.ranged(found.step_ns, *found.range_ns, q.NS)
+    yield v.STEP_METRICS["period_ns"], q.PREDICTED, step
+    if found.idle_ns is not None and found.idle_range_ns is not None:
+        idle = q.ranged(found.idle_ns, *found.idle_range_ns, q.NS)
+        yield v.STEP_METRICS["idle_ns"], q.PREDICTED, idle
 
 
 _NUMBERS = (

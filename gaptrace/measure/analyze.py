@@ -39,6 +39,7 @@ from gaptrace.measure.quality import Quality, assess, rank_of
 from gaptrace.measure.result import Analysis, SourceFacts
 from gaptrace.measure.steps import Steps, measure_steps
 from gaptrace.measure.threads import activities, call_kinds
+from gaptrace.measure.unprofiled import PRIOR, predicted_step
 from gaptrace.reading.manifest import Manifest
 from gaptrace.trace import Cat, Trace
 
@@ -70,12 +71,13 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
     products = matrix_products(trace)
     steps = None
     kernels, host = NO_KERNELS, NO_HOST
+    clock = host_clock(trace, links, kinds, threads)
     if device is not None:
         steps = measure_steps(
             trace,
             device,
             find_marks(trace, device.links, options.step),
-            host_clock(trace, links, kinds, threads),
+            clock,
             members=members if len(members) > 1 else (),
             accepted=options.accepted,
             tokens_per_step=options.tokens_per_step,
@@ -115,6 +117,9 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
             else part_times(trace, source.engine, device, steps)
         ),
         phases=phases(steps, quality),
+        predicted=predicted_step(
+            trace, device, steps, kinds, clock, quality, head, options.costs or PRIOR
+        ),
     )
     return replace(measured, piecewise=piecewise(measured))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gaptrace.results.manifest import EventCosts
+
 
 @dataclass(frozen=True)
 class Options:
@@ -13,7 +15,8 @@ class Options:
     accepted: draft tokens that the target model accepts per sequence and iteration, on average.
     device: the trace's own device id, for step figures. weight_bytes, kv_bytes: bytes one step
     must read. peak_bandwidth: of the device's memory, bus_bandwidth: of the link between host and
-    device in one direction, bytes per second.
+    device in one direction, bytes per second. costs: what recording an event costs on the host of
+    the trace, as calibrated there.
     """
 
     step: str | None = None
@@ -24,3 +27,4 @@ class Options:
     kv_bytes: int | None = None
     peak_bandwidth: float | None = None
     bus_bandwidth: float | None = None
+    costs: EventCosts | None = None

@@ -73,7 +73,13 @@ def record(
         idle_share=head.idle_share,
         kernels_per_graph_launch=head.kernels_per_graph_launch,
         captured_share=head.captured_share,
-        rate=r.Rate(**asdict(head.rate), unprofiled_idle_share=head.unprofiled_idle_share),
+        rate=r.Rate(
+            **asdict(head.rate),
+            unprofiled_idle_share=head.unprofiled_idle_share,
+            predicted_unprofiled_step_ns=analysis.predicted.step_ns,
+            predicted_unprofiled_range_ns=analysis.predicted.range_ns,
+            predicted=analysis.predicted,
+        ),
         ceilings=r.Ceilings(
             launch_tokens_per_s=limits.launch_tokens_per_s,
             bandwidth_tokens_per_s=limits.bandwidth_tokens_per_s,

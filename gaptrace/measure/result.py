@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from gaptrace.measure.ceilings import Ceilings, StepModel, WhatIf
@@ -20,7 +20,7 @@ from gaptrace.measure.quality import Quality
 from gaptrace.measure.steps import Steps
 from gaptrace.measure.threads import Activity
 from gaptrace.reading.manifest import Manifest
-from gaptrace.results.analysis import Piecewise
+from gaptrace.results.analysis import Piecewise, PredictedStep
 from gaptrace.trace import Trace
 
 
@@ -46,7 +46,7 @@ class Analysis:
 
     device: the device that step figures are for, None where no GPU op was recorded. step_model:
     None where a figure that it needs is withheld. piecewise: None where the step replays at most
-    one graph.
+    one graph. predicted: the step without the profiler.
     """
 
     trace: Trace
@@ -67,6 +67,7 @@ class Analysis:
     piecewise: Piecewise | None = None
     part_times: PartTimes | None = None
     phases: tuple[PhaseFigures, ...] = ()
+    predicted: PredictedStep = field(default_factory=PredictedStep)
 
     @cached_property
     def gap_work(self) -> GapWork:

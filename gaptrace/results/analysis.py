@@ -221,12 +221,34 @@ class PerToken(Struct, frozen=True):
     busy_by_kind_ns: dict[str, Maybe] = {}
 
 
+class PredictedStep(Struct, frozen=True):
+    """The step without the profiler, predicted from the profiled one; nothing here was measured.
+
+    step_ns with range_ns: the period. idle_ns with idle_range_ns: the period less the traced busy
+    time. idle_share: idle_ns over step_ns. tokens_per_s with its range: at the tokens per step of
+    the headline. removed_ns: what the recorded events of a step cost its host. source: where the
+    cost of an event is from. why: the reason, where there is no prediction.
+    """
+
+    step_ns: int | None = None
+    range_ns: tuple[int, int] | None = None
+    idle_ns: int | None = None
+    idle_range_ns: tuple[int, int] | None = None
+    idle_share: Maybe = None
+    tokens_per_s: Maybe = None
+    tokens_per_s_range: tuple[Number, Number] | None = None
+    removed_ns: int | None = None
+    source: str | None = None
+    why: str = ""
+
+
 class Rate(Struct, frozen=True):
     """Tokens per second, and the unprofiled truth where the run recorded it.
 
     tokens_per_s_range: at the fewest and the most tokens of a step, under speculation; None for no
     bound. steps_per_s: of steps of any kind. source: `unprofiled`, `given` or `as profiled`.
-    dilation: profiled over unprofiled step time.
+    dilation: profiled over unprofiled step time. predicted_unprofiled_step_ns with its range: as
+    predicted from the trace alone, whether or not it was measured; None where it cannot be.
     """
 
     tokens_per_s: Maybe
@@ -239,6 +261,9 @@ class Rate(Struct, frozen=True):
     issue_ns: int | None
     tokens_per_s_range: tuple[Maybe, Maybe] | None = None
     steps_per_s: Maybe = None
+    predicted_unprofiled_step_ns: int | None = None
+    predicted_unprofiled_range_ns: tuple[int, int] | None = None
+    predicted: PredictedStep | None = None
 
 
 class Headline(Struct, frozen=True):
