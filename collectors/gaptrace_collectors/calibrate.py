@@ -10,6 +10,7 @@ reads them.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -39,7 +40,7 @@ SETTINGS: dict[str, dict[str, bool]] = {
 }
 
 
-class Layer(nn.Module):
+class Layer(nn.Module):  # type: ignore[misc]  # torch has no types where it is not installed
     """One pre-norm decoder layer over a static cache."""
 
     def __init__(self) -> None:
@@ -77,13 +78,13 @@ def decode_step() -> Callable[[], Any]:
     position = torch.zeros(1, dtype=torch.long, device="cuda")
     places = torch.arange(LENGTH, device="cuda")
 
-    @torch.no_grad()
     def step() -> None:
-        x = embed(token)
-        mask = (places <= position)[None, None, None]
-        for layer in layers:
-            x = layer(x, position, mask)
-        token.copy_(functional.linear(x, embed.weight)[:, -1:].argmax(dim=-1))
+        with torch.no_grad():
+            x = embed(token)
+            mask = (places <= position)[None, None, None]
+            for layer in layers:
+                x = layer(x, position, mask)
+            token.copy_(functional.linear(x, embed.weight)[:, -1:].argmax(dim=-1))
 
     return step
 
@@ -98,7 +99,8 @@ def replayed(step: Callable[[], Any]) -> Callable[[], Any]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+    replay: Callable[[], Any] = graph.replay
+    return replay
 
 
 def periods_ns(step: Callable[[], Any], count: int) -> list[int]:
@@ -110,7 +112,7 @@ def periods_ns(step: Callable[[], Any], count: int) -> list[int]:
         step()
         event.record()
     torch.cuda.synchronize()
-    return [round(a.elapsed_time(b) * 1e6) for a, b in zip(events, events[1:], strict=False)]
+    return [round(a.elapsed_time(b) * 1e6) for a, b in itertools.pairwise(events)]
 
 
 def record(step: Callable[[], Any], setting: str, path: str) -> None:
