@@ -11,6 +11,7 @@ from gaptrace.document.findings import op
 from gaptrace.document.sections import GAPS, Context, section, whole
 from gaptrace.document.steps import (
     NO_FRAMES,
+    called_from,
     cause_name,
     causes,
     host_did,
@@ -53,7 +54,7 @@ def host_table(host: tuple[HostWork, ...], *, frames: bool) -> Table:
     columns = (
         t.words("cause", lambda w: cause_name(w.cause), "cause", "cause"),
         t.words("the host was in", work_name, "host-work"),
-        t.words("called from", lambda w: t.name(w.where, w.where) if w.name else None, "host-work"),
+        t.words("called from", called_from, "host-work"),
         t.times("time", "ns", TRACED),
         t.figures("of the gap", SHARE, "share", TRACED, "host-work"),
     )

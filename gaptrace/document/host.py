@@ -8,7 +8,7 @@ from gaptrace.document import tables as t
 from gaptrace.document.answers import each
 from gaptrace.document.blocks import Block, Note, Sentence, Text
 from gaptrace.document.sections import Context
-from gaptrace.document.steps import NO_FRAMES, cause_name
+from gaptrace.document.steps import NO_FRAMES, called_from, cause_name, work_name
 from gaptrace.knowledge.engines import part_titles
 from gaptrace.quantity import COUNT, SHARE, TRACED
 from gaptrace.results.analysis import AnalysisResult
@@ -81,9 +81,8 @@ def idle_work(result: AnalysisResult, context: Context) -> Iterator[Block]:
     )
     columns = (
         t.words("cause", lambda w: cause_name(w.cause), "cause", "cause"),
-        t.words("host in", "kind", "host-work"),
-        t.names("name", lambda w: w.name or None),
-        t.names("called from", lambda w: w.where or None, "host-work"),
+        t.words("host in", work_name, "host-work"),
+        t.words("called from", called_from, "host-work"),
         t.times(f"per {one}", "ns", TRACED, "idle-per-token"),
         t.figures("of all idle time", SHARE, "share", TRACED, "host-work"),
     )

@@ -11,6 +11,7 @@ from gaptrace.document import blocks as b
 from gaptrace.document import tables as t
 from gaptrace.document.answers import each, rate
 from gaptrace.document.sections import Context
+from gaptrace.knowledge.short_names import frame_name
 from gaptrace.results.analysis import AnalysisResult, GapRow, PerToken, Phase, Piecewise
 from gaptrace.results.gaps import HostWork
 
@@ -46,6 +47,7 @@ def token_time(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
         # One screen: the step unprofiled and why the GPU idles, or the GPU and the host.
         yield b.Bars("token-bars", title, bars[:2], "host")
         yield from _busy_kinds(result)
+        yield from _largest_work(result)
         return
     if head.token_ns is not None:
         basis = "" if head.basis == q.UNPROFILED else " as profiled"
@@ -95,6 +97,26 @@ def _busy_kinds(result: AnalysisResult) -> Iterator[b.Block]:
         label = b.Text(word.label, term=word.term, key=word.id)
         parts += [", ", label, " ", q.Quantity(ns, q.NS, q.TRACED)]
     yield b.Sentence(("The GPU is busy with ", *parts[1:], " per step."))
+
+
+# What the host did is told on the first screen where it is this much of the idle time.
+NAMED_SHARE = 0.1
+
+
+def _largest_work(result: AnalysisResult) -> Iterator[b.Block]:
+    """The one function, op or call that the GPU waits for longest, where that is no detail."""
+    found = result.idle_work
+    named = [work for work in found.parts if work.name] if found else []
+    if not named or (named[0].share or 0) < NAMED_SHARE:
+        return
+    where = called_from(named[0])
+    yield b.Sentence(
+        (
+            "The GPU waits longest for ", work_name(named[0]),
+            *t.given(", called from ", where), ": ",
+            q.Quantity(named[0].ns, q.NS, q.TRACED), f" per {each(result)} as profiled.",
+        )
+    )  # fmt: skip
 
 
 def _segment(word: v.Word, ns: q.Number, basis: str) -> b.Segment:
@@ -322,10 +344,15 @@ def host_did(share: str = "of the gap") -> tuple[t.Col, t.Col]:
 def work_name(work: HostWork) -> b.Text:
     """What the host did, by name; the program's line where the name alone says too little."""
     if not work.name:
-        line = f", in {work.where}" if work.where else ""
+        line = f", in {frame_name(work.where)}" if work.where else ""
         return b.Text(f"{work.kind}{line}", full=work.where)
     full = f"{work.name} in {work.where}" if work.where else work.name
-    return b.Text(work.name, "name", full)
+    return b.Text(frame_name(work.name), "name", full)
+
+
+def called_from(work: HostWork) -> b.Text | None:
+    """The line of the program that the host's work was done for."""
+    return t.name(frame_name(work.where), work.where) if work.where else None
 
 
 def withheld(why: str) -> tuple[str, ...]:

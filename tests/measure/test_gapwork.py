@@ -205,3 +205,20 @@ def test_over_the_counted_steps_the_parts_sum_to_the_late_time_of_a_token() -> N
     host = ("python", "dispatch", "runtime", "sync", "alloc", "compile", "profiler", "host_wait")
     medians = sum(result.per_token.idle_by_cause_ns[name] or 0 for name in host)
     assert found.late_ns == pytest.approx(medians, rel=0.1)
+
+
+def test_a_recorded_loop_names_the_function_that_slept_and_the_one_that_computed() -> None:
+    """The workload sleeps 2 ms in one function of a known name and computes 1 ms in another."""
+    from gaptrace.analysis import analyze
+
+    result = analyze(load(SAMPLES / "bad_sleeping/eager/1/trace.json.gz")).result
+    assert result.idle_work is not None
+    slept, computed = result.idle_work.parts[:2]
+    assert slept.name == "<built-in function sleep>"
+    assert slept.where.endswith("sleeping_host.py(22): wait_for_tokens")
+    assert computed.name.endswith("sleeping_host.py(27): rank_candidates")
+    assert 2.0e6 < slept.ns < 2.2e6
+    assert 1.0e6 < computed.ns < 1.1e6
+    for gap in result.longest_gaps[:5]:
+        assert gap.host[0].where.endswith("wait_for_tokens")
+        assert "index" in gap.after.lower()  # what ended the gap, and is not to blame
