@@ -6,6 +6,8 @@ import difflib
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from gaptrace.errors import OptionError
 from gaptrace.knowledge.devices import Device as KnownDevice
 from gaptrace.knowledge.devices import GraphConstants, find_device, graph_constants
@@ -14,9 +16,8 @@ from gaptrace.measure.ceilings import (
     FROM_SHAPES,
     MUCH_SILENCE,
     NS,
-    Ceilings,
+    TRACED_DISPATCH,
     StepBytes,
-    StepModel,
     bus_of,
     ceilings,
     peak_bandwidth,
@@ -27,23 +28,25 @@ from gaptrace.measure.gemm import Products, matrix_products
 from gaptrace.measure.headline import Headline, headline
 from gaptrace.measure.hostparts import part_times
 from gaptrace.measure.hosttime import host_clock
-from gaptrace.measure.kernels import KernelTable, kernel_table
+from gaptrace.measure.kernels import kernel_table
 from gaptrace.measure.links import link
 from gaptrace.measure.marks import find_marks
-from gaptrace.measure.ops import HostDetail, host_detail
+from gaptrace.measure.ops import host_detail
 from gaptrace.measure.options import Options
 from gaptrace.measure.phases import phases
 from gaptrace.measure.piecewise import piecewise
 from gaptrace.measure.power import power_of
 from gaptrace.measure.quality import Quality, assess, rank_of
-from gaptrace.measure.result import Analysis, SourceFacts
+from gaptrace.measure.result import Analysis
 from gaptrace.measure.steps import Steps, measure_steps
 from gaptrace.measure.threads import activities, call_kinds
+from gaptrace.measure.what_if import StepModel
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results import analysis as r
 from gaptrace.trace import Cat, Trace
 
-NO_KERNELS = KernelTable((), {}, 0.0, 0)
-NO_HOST = HostDetail((), (), (), None, None, None)
+NO_KERNELS = r.Kernels({}, 0.0, (), ())
+NO_HOST = r.Host(None, None, None, (), (), ())
 
 
 def measure(trace: Trace, options: Options | None = None) -> Analysis:
@@ -89,8 +92,8 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         trace, steps, quality, head, kernels, products, options, manifest, known, peak, peak_source
     )
     if quality.withholds("host_dispatch"):
-        host = replace(host, cost_per_launch_ns=None)
-    source = _facts(trace, steps, manifest, gpu)
+        host = msgspec.structs.replace(host, cost_per_launch_ns=None)
+    source = _source(trace, steps, manifest, gpu)
     measured = Analysis(
         trace=trace,
         manifest=manifest,
@@ -129,13 +132,13 @@ def _process(found: tuple[Device, ...], wanted: str | None) -> tuple[Device, ...
     ops: dict[int, int] = {}
     for device in found:
         rank = int(device.links.rank[0])
-        ops[rank] = ops.get(rank, 0) + device.gpu_ops
+        ops[rank] = ops.get(rank, 0) + device.figures.gpu_ops
     if not ops:
         return ()
     best = max(ops, key=lambda rank: (ops[rank], -list(ops).index(rank)))
     own = tuple(device for device in found if int(device.links.rank[0]) == best)
-    launched = tuple(device for device in own if device.launch_calls)
-    return launched or (max(own, key=lambda device: device.gpu_ops),)
+    launched = tuple(device for device in own if device.figures.launch_calls)
+    return launched or (max(own, key=lambda device: device.figures.gpu_ops),)
 
 
 def _choose(found: tuple[Device, ...], wanted: str) -> Device:
@@ -166,9 +169,9 @@ def _gpu_name(trace: Trace, device: Device | None, manifest: Manifest) -> str | 
     return names.pop() if len(names) == 1 else None
 
 
-def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | None) -> SourceFacts:
+def _source(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | None) -> r.Source:
     rank, rank_source = rank_of(trace)
-    return SourceFacts(
+    return r.Source(
         path=trace.source.path,
         format=trace.source.format,
         events=trace.source.events,
@@ -179,7 +182,19 @@ def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | Non
         mode=manifest.mode,
         model=manifest.run.label,
         torch=manifest.versions.torch,
+        batch=manifest.step.batch,
+        folder=None if trace.run is None else trace.run.path,
+        name=manifest.run.name,
+        json_bytes=trace.source.bytes or None,
+        provenance=_provenance(manifest),
     )
+
+
+def _provenance(manifest: Manifest) -> r.Provenance | None:
+    if not manifest:
+        return None
+    run = manifest.run
+    return r.Provenance(run.script, run.host, run.env, bool((run.options or {}).get("redact")))
 
 
 def _engine(trace: Trace, steps: Steps | None) -> str | None:
@@ -196,22 +211,19 @@ def _engine(trace: Trace, steps: Steps | None) -> str | None:
     return next((label.engine for label in labels if label.engine), None)
 
 
-TRACED_DISPATCH = "as profiled"
-
-
 def _ceilings(
     trace: Trace,
     steps: Steps | None,
     quality: Quality,
     head: Headline,
-    kernels: KernelTable,
+    kernels: r.Kernels,
     products: Products,
     options: Options,
     manifest: Manifest,
     known: KnownDevice | None,
     peak: float | None,
     peak_source: str | None,
-) -> Ceilings:
+) -> r.Ceilings:
     dispatch = head.steps["host_dispatch_ns"].median
     source = TRACED_DISPATCH
     if head.rate.issue_ns is not None:
@@ -223,7 +235,7 @@ def _ceilings(
         dispatch, source = bound[0], f"unprofiled {bound[1]}, its upper bound"
     hidden = quality.withholds("ceilings")
     moved = step_bytes(trace, None if hidden else steps, products, options, manifest)
-    if peak and _partial(moved, kernels.busy_ns_by_class.get("gemm", 0.0), peak, head):
+    if peak and _partial(moved, kernels.time_ns_by_class.get("gemm", 0.0), peak, head):
         moved = replace(moved, weight_bytes=None, weights=None, weight_source=PARTIAL)
     return ceilings(
         tokens=head.tokens_per_step or 1,
@@ -258,7 +270,7 @@ def _much_silence(head: Headline, dispatch: float | None) -> float | None:
 
 def _busy_share(head: Headline) -> float | None:
     """Share of the step for which the GPU is busy: unprofiled where known, else as profiled."""
-    idle = head.unprofiled_idle_share
+    idle = head.rate.unprofiled_idle_share
     idle = head.idle_share if idle is None or idle < 0 else idle
     return None if idle is None else 1 - idle
 
@@ -280,8 +292,8 @@ def _partial(moved: StepBytes, gemm_ns_per_token: float, peak: float, head: Head
 
 def _step_model(
     head: Headline,
-    kernels: KernelTable,
-    limits: Ceilings,
+    kernels: r.Kernels,
+    limits: r.Ceilings,
     quality: Quality,
     graph: GraphConstants | None,
 ) -> StepModel | None:
@@ -292,17 +304,17 @@ def _step_model(
         return None
     tokens = head.tokens_per_step or 1
     captured = (head.captured_share or 0) > 0.5
-    moved, peak = limits.step_bytes, limits.peak_bandwidth
+    moved, peak = limits, limits.peak_bandwidth_bytes_per_s
     weights_ns = moved.weight_bytes * NS / peak if moved.weight_bytes and peak else None
     kinds = head.busy_kind_ns
     return StepModel(
         step_ns=period,
         host_ns=host,
         busy_ns=busy,
-        gemm_ns=kernels.busy_ns_by_class.get("gemm", 0.0) * tokens,
+        gemm_ns=kernels.time_ns_by_class.get("gemm", 0.0) * tokens,
         tokens=tokens,
         kernels=head.steps["kernels"].median or 0,
-        bits=limits.bits,
+        bits=limits.bits_per_weight,
         bytes_ns=None
         if weights_ns is None
         else weights_ns + (moved.kv_bytes or 0) * NS / (peak or 1),
@@ -311,7 +323,7 @@ def _step_model(
         node_ns=graph.kernel_ns if graph and not captured else None,
         moving_ns=(kinds["exposed_communication"] or 0) + (kinds["exposed_copies"] or 0),
         bus_ns=head.bus_ns or 0.0,
-        silence_ns=_much_silence(head, host) or 0.0 if limits.launch_range else 0.0,
+        silence_ns=_much_silence(head, host) or 0.0 if limits.launch_tokens_per_s_range else 0.0,
         late_ns=_late(head),
     )
 

@@ -20,11 +20,14 @@ from gaptrace.measure.gemm import Products
 from gaptrace.measure.options import Options
 from gaptrace.measure.stats import nearest_rank
 from gaptrace.measure.steps import Steps
+from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.analysis import Ceilings
 from gaptrace.trace import Trace
 
 NS = 1e9
 FROM_SHAPES = "shapes of matrix products"
+TRACED_DISPATCH = "as profiled"
 
 
 @dataclass(frozen=True)
@@ -53,37 +56,6 @@ class Bus:
     nbytes: float | None = None
     bandwidth: float | None = None
     source: str | None = None
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    """Ceilings of one step in tokens per second; None where an ingredient is unknown.
-
-    host_dispatch_ns and its source: what the launch ceiling was computed from. binding: `launch`
-    or `bandwidth`, the smaller. distance: measured rate / binding ceiling. handover_bits: bits
-    per weight at which both are equal; above it the step is bandwidth-bound. bits: bits per
-    weight now. busy_share: share of the step for which the GPU is busy, unprofiled where known.
-    paced_by: see `pacing`; a ceiling can be the lower one and yet not be what the step waits for.
-    launch_range: the launch ceiling with and without the silence that counted as waiting, None
-    where that makes no difference. bus_tokens_per_s: only where the bus binds.
-    """
-
-    launch_tokens_per_s: float | None
-    bandwidth_tokens_per_s: float | None
-    binding: str | None
-    distance: float | None
-    handover_bits: float | None
-    bits: float | None
-    host_dispatch_ns: float | None
-    host_dispatch_source: str
-    step_bytes: StepBytes
-    peak_bandwidth: float | None
-    peak_source: str | None
-    busy_share: float | None = None
-    paced_by: str | None = None
-    launch_range: tuple[float, float] | None = None
-    bus_tokens_per_s: float | None = None
-    bus: Bus = Bus()
 
 
 # Waiting that nothing but silence speaks for, beyond this share of the host window, makes the
@@ -179,6 +151,8 @@ def ceilings(
 ) -> Ceilings:
     """The ceilings of a step that makes `tokens` tokens, the crossover, and what paces it.
 
+    The smaller ceiling binds; it can be the lower one and yet not be what the step waits for (see
+    `pacing`). distance: measured rate over it. What rests on an unknown ingredient is None.
     silence_ns: what was taken for waiting, and left out of the dispatch time, on no other evidence
     than silence; None where the dispatch time does not rest on it or it is no large part.
     """
@@ -210,18 +184,26 @@ def ceilings(
         bandwidth_tokens_per_s=bandwidth,
         binding=binding,
         distance=measured_tokens_per_s / lowest if measured_tokens_per_s and lowest else None,
-        handover_bits=handover,
-        bits=bits,
+        handover_bits_per_weight=handover,
+        bits_per_weight=bits,
         host_dispatch_ns=host_dispatch_ns,
         host_dispatch_source=host_dispatch_source,
-        step_bytes=moved,
-        peak_bandwidth=peak_bandwidth,
-        peak_source=peak_source,
+        host_dispatch_basis=TRACED if host_dispatch_source == TRACED_DISPATCH else UNPROFILED,
+        host_dispatch_bound=AT_MOST if host_dispatch_source.endswith("upper bound") else EXACT,
+        weight_bytes=moved.weight_bytes,
+        weight_bytes_source=moved.weight_source,
+        kv_bytes=moved.kv_bytes,
+        kv_bytes_source=moved.kv_source,
+        peak_bandwidth_bytes_per_s=peak_bandwidth,
+        peak_bandwidth_source=peak_source,
         busy_share=busy_share,
         paced_by=pacing(busy_share, busy_ns, host_dispatch_ns),
-        launch_range=launch_range,
+        launch_tokens_per_s_range=launch_range,
         bus_tokens_per_s=over_bus,
-        bus=bus,
+        bus_bound=bus.bound,
+        bus_bytes=bus.nbytes,
+        bus_bandwidth_bytes_per_s=bus.bandwidth,
+        bus_bandwidth_source=bus.source,
     )
 
 
@@ -254,144 +236,3 @@ def bus_of(
     if bandwidth is None and known is not None and known.bus_bytes_per_s is not None:
         bandwidth, source = known.bus_bytes_per_s, f"datasheet ({known.title})"
     return Bus(bound, nbytes or None, bandwidth, source)
-
-
-# Identical work differs by more than this between two recordings.
-SAME_STEP = 0.01
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """A step under one change: its time in ns, tokens per second, and the ceiling that then binds.
-
-    binding: `launch` or `bandwidth`, the smaller ceiling after the change; None where one of them
-    is unknown. paced_by: `gpu` or `host`, the slower of the two in the model after the change.
-    changes: whether the step becomes shorter or longer by 1 % or more. host_ns, busy_ns: its sides.
-    """
-
-    id: str
-    title: str
-    step_ns: float
-    tokens_per_s: float
-    binding: str | None
-    paced_by: str
-    changes: bool
-    host_ns: float
-    busy_ns: float
-
-
-@dataclass(frozen=True)
-class Change:
-    """What is asked: bits per weight (None: as now), speed of GPU, bus and host, capture."""
-
-    bits: float | None = None
-    gpu: float = 1.0
-    bus: float = 1.0
-    host: float = 1.0
-    captured: bool = False
-
-
-@dataclass(frozen=True)
-class StepModel:
-    """The simplest model that says where a change lands: the slower of host and GPU, plus a rest.
-
-    step = max(host, busy) + rest, with the rest taken from the measured step and kept: it is time
-    in which neither hides the other (waits, launch latency). All ns per step; gemm_ns is the part
-    of busy_ns that shrinks with the weights; bytes_ns is what reading the step's bytes takes at
-    peak bandwidth, of which weights_ns for the weights. moving_ns is the part of busy_ns that is
-    exposed copies and communication, which no faster GPU shortens, bus_ns that of copies between
-    host and device. silence_ns is what host_ns leaves out on no other evidence than silence.
-    late_ns is the idle time that a faster host could end, None where unknown.
-    """
-
-    step_ns: float
-    host_ns: float
-    busy_ns: float
-    gemm_ns: float
-    tokens: float
-    kernels: float
-    bits: float | None = None
-    bytes_ns: float | None = None
-    weights_ns: float | None = None
-    replay_ns: float | None = None
-    node_ns: float | None = None
-    moving_ns: float = 0.0
-    bus_ns: float = 0.0
-    silence_ns: float = 0.0
-    late_ns: float | None = None
-
-    @property
-    def bus_bound(self) -> bool:
-        """Whether copies between host and device take over half of the step."""
-        return self.bus_ns > BUS_BOUND * self.step_ns
-
-    @property
-    def rest_ns(self) -> float:
-        """What the slower side does not explain."""
-        return max(self.step_ns - max(self.host_ns, self.busy_ns), 0.0)
-
-    def what_ifs(self) -> tuple[WhatIf, ...]:
-        """The step with 8- and 4-bit weights, a faster GPU, bus and host, and captured.
-
-        Each changes its own part alone. What crosses the bus may be weights or cache, so a step
-        that is bound by it is not said to gain or not to gain by smaller weights.
-        """
-        asked = [
-            (f"weights_{bits}", f"weights at {bits} bits", Change(bits=bits))
-            for bits in (() if self.bus_bound else (8, 4))
-            if self.bits is not None and self.bits > bits
-        ]
-        asked.append(("gpu_x2", "a GPU twice as fast", Change(gpu=2)))
-        if self.bus_bound:
-            asked.append(("bus_x2", "a link to the host twice as fast", Change(bus=2)))
-        asked.append(("host_x2", "a host twice as fast", Change(host=2)))
-        if self.node_ns is not None and self.replay_ns is not None:
-            asked.append(("captured", "captured into one graph", Change(captured=True)))
-        return tuple(self.changed(change, name, title) for name, title, change in asked)
-
-    def _binding(self, host_ns: float, moved_ns: float | None) -> str | None:
-        """The lower ceiling, None where silence makes the launch ceiling a range across both."""
-        if moved_ns is None or host_ns <= moved_ns < host_ns + self.silence_ns:
-            return None
-        return "launch" if host_ns > moved_ns else "bandwidth"
-
-    def changed(self, change: Change, name: str = "", title: str = "") -> WhatIf:
-        """The step under a change.
-
-        Fewer bits shrink the GEMM time and the weights' bytes in proportion; a faster GPU shrinks
-        its computing, a faster bus what crosses it; capture replaces the host's work by one replay,
-        after which nothing is left unexplained but the replay, and adds the front end's time to
-        every kernel. A faster host ends only idle time for which the host was late.
-        """
-        host, moved, rest, bus = self.host_ns, self.bytes_ns, self.rest_ns, self.bus_ns
-        computing = max(self.busy_ns - self.moving_ns, 0.0)
-        moving = self.busy_ns - computing
-        if change.bits is not None and self.bits:
-            less = 1 - min(change.bits / self.bits, 1.0)
-            computing -= min(self.gemm_ns, computing) * less
-            if moved is not None and self.weights_ns is not None:
-                moved -= self.weights_ns * less
-        computing /= change.gpu
-        moving -= bus - bus / change.bus
-        bus /= change.bus
-        busy = computing + moving
-        if change.captured and self.replay_ns is not None and self.node_ns is not None:
-            host = self.replay_ns
-            busy += self.kernels * self.node_ns
-            rest = host / change.host
-        host /= change.host
-        step = max(host, busy) + rest
-        if busy == self.busy_ns and self.late_ns is not None:
-            step = max(step, self.step_ns - self.late_ns)
-        moved = None if moved is None else moved / change.gpu
-        return WhatIf(
-            name,
-            title,
-            step,
-            self.tokens * NS / step if step else 0.0,
-            "bus" if bus > BUS_BOUND * step else self._binding(host, moved),
-            paced_by="host" if host > busy else "gpu",
-            changes=abs(step - self.step_ns) >= SAME_STEP * self.step_ns,
-            host_ns=host,
-            busy_ns=busy,
-        )

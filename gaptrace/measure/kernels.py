@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +18,7 @@ from gaptrace.measure.links import Links, names_where
 from gaptrace.measure.stats import nearest_rank
 from gaptrace.measure.steps import Steps
 from gaptrace.measure.threads import Activity
+from gaptrace.results.analysis import KernelRow, Kernels, OriginRow
 from gaptrace.trace import Cat, Ints, Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -30,74 +32,6 @@ CACHED = (
 OP_CLASSES = ("gemm", "attention", "communication", "pointwise", "copy", "other")
 
 
-@dataclass(frozen=True)
-class KernelRow:
-    """One GPU op name over the counted steps.
-
-    short: no two rows of a table have the same. op_class, sub_class: see `KernelKind`.
-    per_token: how often per token. total_ns_per_token: summed durations per token. median_ns: of
-    one execution. share: of the summed durations of all GPU ops. op, module: what launched it most
-    often (empty for replays). bandwidth: bytes per second that a GEMM with recorded shapes reached
-    at the median, roofline_share: of the peak bandwidth; None where shapes or the peak are unknown.
-    roofline_note: why both are withheld although shapes are known, else empty. captured: executions
-    inside graph replays / all.
-    """
-
-    name: str
-    short: str
-    op_class: str
-    sub_class: str
-    backend: str
-    per_token: float
-    total_ns_per_token: float
-    median_ns: int
-    share: float
-    op: str
-    module: str
-    captured: float
-    bandwidth: float | None = None
-    roofline_share: float | None = None
-    roofline_note: str = ""
-
-
-@dataclass(frozen=True)
-class LaunchingOp:
-    """GPU work by the CPU op that launched it, per token: ops, ns and share of all GPU op time.
-
-    The op is the innermost one around the launch call; `graph replay` and `no op` stand for work
-    that has none.
-    """
-
-    name: str
-    per_token: float
-    total_ns_per_token: float
-    share: float
-
-
-@dataclass(frozen=True)
-class KernelTable:
-    """Kernels of a run's counted steps, longest total first; the same time by class and by op.
-
-    busy_ns_by_class: summed durations per token by op class; where streams overlap their sum
-    exceeds busy time, and `overlap_ns` per token says by how much.
-    """
-
-    rows: tuple[KernelRow, ...]
-    busy_ns_by_class: dict[str, float]
-    overlap_ns: float
-    tokens: int
-    by_op: tuple[LaunchingOp, ...] = ()
-
-    @property
-    def withheld(self) -> tuple[str, ...]:
-        """Why some kernels have no share of the roofline, each reason once with its kernels."""
-        names: dict[str, dict[str, None]] = {}
-        for row in self.rows:
-            if row.roofline_note:
-                names.setdefault(row.roofline_note, {})[row.short] = None
-        return tuple(f"{', '.join(found)}: {note}" for note, found in names.items())
-
-
 def kernel_table(
     trace: Trace,
     device: Device,
@@ -105,14 +39,14 @@ def kernel_table(
     threads: Mapping[int, Activity],
     products: Products,
     peak_bandwidth: float | None,
-) -> KernelTable:
-    """The kernels of the counted steps of a device."""
+) -> Kernels:
+    """The kernels of the counted steps of a device, longest total first."""
     links = device.links
     counted = steps.counted
     inside = (steps.op_step >= 0) & counted[np.maximum(steps.op_step, 0)] if len(steps) else None
-    tokens = steps.tokens[counted].sum().item() if len(steps) else 0
+    tokens = steps.counted_tokens
     if inside is None or not inside.any() or tokens == 0:
-        return KernelTable((), dict.fromkeys(OP_CLASSES, 0.0), 0.0, tokens)
+        return _kernels((), (), 0.0)
     origin = origins(trace, links, threads)
     moves = _moves(trace, links, gemm_traffic(trace, products, origin.op), origin.op)
     dur = links.end - links.start
@@ -138,18 +72,27 @@ def kernel_table(
         for i in range(codes.size)
     ]
     shorts = short_names((row.name for row in rows), {row.name: row.op for row in rows})
-    rows = [replace(row, short=shorts[row.name]) for row in rows]
+    rows = [msgspec.structs.replace(row, short=shorts[row.name]) for row in rows]
     rows.sort(key=lambda row: (-row.total_ns_per_token, row.name))
+    busy = int(steps.busy_ns[counted].sum())
+    return _kernels(
+        tuple(rows), _by_op(trace, device, origin, index, tokens), max(total - busy, 0) / tokens
+    )
+
+
+def _kernels(
+    rows: tuple[KernelRow, ...], by_op: tuple[OriginRow, ...], overlap_ns: float
+) -> Kernels:
     by_class = dict.fromkeys(OP_CLASSES, 0.0)
     for row in rows:
         by_class[row.op_class] += row.total_ns_per_token
-    busy = int(steps.busy_ns[counted].sum())
-    return KernelTable(
-        tuple(rows),
-        by_class,
-        max(total - busy, 0) / tokens,
-        tokens,
-        _by_op(trace, device, origin, np.flatnonzero(inside), tokens),
+    whole = sum(by_class.values())
+    return Kernels(
+        time_ns_by_class=by_class,
+        overlap_ns=overlap_ns,
+        by_op=by_op,
+        rows=rows,
+        share_by_class={name: ns / whole if whole else None for name, ns in by_class.items()},
     )
 
 
@@ -180,25 +123,26 @@ def _moves(trace: Trace, links: Links, traffic: Ints, op: Ints) -> _Moves:
 
 def _reached(
     moves: _Moves, index: Ints, own: Ints, peak: float | None
-) -> tuple[float | None, float | None, str]:
+) -> tuple[float | None, float | None, str | None]:
     """Bandwidth and share of the peak of one kernel name, and why they are withheld."""
     moved = moves.bytes[index]
     usable = (moved > 0) & (own > 0)
     if not usable.any():
         note = (
-            REDUCER if moves.reducer[index].any() else SHARED if moves.shared[index].any() else ""
+            REDUCER if moves.reducer[index].any() else SHARED if moves.shared[index].any() else None
         )
         return None, None, note
     speed = float(nearest_rank(np.sort(moved[usable] / own[usable]), 50)) * 1e9
     share = speed / peak if peak else None
     if share is not None and share > ABOVE_ROOF:
         return None, None, CACHED
-    return speed, share, ""
+    return speed, share, None
 
 
 def _by_op(
-    trace: Trace, device: Device, origin: Origin, index: Ints, tokens: int
-) -> tuple[LaunchingOp, ...]:
+    trace: Trace, device: Device, origin: Origin, index: Ints, tokens: float
+) -> tuple[OriginRow, ...]:
+    """GPU work by the innermost op around its launch call, or by what stands in for one."""
     links = device.links
     op = origin.op[index]
     # Name codes of ops; two codes beyond the table for work that no op launched.
@@ -210,7 +154,7 @@ def _by_op(
     whole = max(int(dur.sum()), 1)
     names = (*trace.names, "graph replay", "no op")
     rows = [
-        LaunchingOp(names[c], count[c] / tokens, total[c] / tokens, total[c] / whole)
+        OriginRow(names[c], count[c] / tokens, total[c] / tokens, total[c] / whole)
         for c in np.flatnonzero(count).tolist()
     ]
     return tuple(sorted(rows, key=lambda row: (-row.total_ns_per_token, row.name)))
@@ -224,7 +168,7 @@ def _row(
     index: Ints,
     dur: Ints,
     total: int,
-    tokens: int,
+    tokens: float,
     peak: float | None,
 ) -> KernelRow:
     links = device.links
@@ -246,7 +190,7 @@ def _row(
         op=_most_common(trace, origin.op[index]),
         module=_most_common(trace, origin.module[index]),
         captured=float(links.replayed[index].mean()),
-        bandwidth=speed,
+        bandwidth_bytes_per_s=speed,
         roofline_share=share,
         roofline_note=note,
     )

@@ -208,18 +208,18 @@ def _of_times(trace: Trace, device: Device) -> Iterator[Reason]:
     if zero:
         yield Reason("zero_length_ops", "GPU ops of zero length, kept as ops", count=zero)
     longest = int(dur.max(initial=0))
-    if longest > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.span_ns):
+    if longest > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.figures.span_ns):
         yield Reason(
             "implausible_duration",
             (
                 "one GPU op lasts ",
                 Quantity(longest, NS, TRACED),
                 ", ",
-                Quantity(longest / device.span_ns, SHARE, TRACED),
+                Quantity(longest / device.figures.span_ns, SHARE, TRACED),
                 " of the recording",
             ),
             LIMITED,
-            int((dur > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.span_ns)).sum()),
+            int((dur > max(IMPLAUSIBLE_NS, IMPLAUSIBLE_SHARE * device.figures.span_ns)).sum()),
         )
     host = trace.rows_of(Cat.RUNTIME, Cat.CPU_OP)
     if host.size:
@@ -249,7 +249,10 @@ def _of_clock(device: Device) -> Iterator[Reason]:
     """Causality, both ways: ops before their launch call, blocking calls before their op's end."""
     clock = device.clock
     if clock.early:
-        grave = clock.early > SKEW_SHARE * device.gpu_ops or clock.largest_early_ns > SKEW_LIMIT_NS
+        grave = (
+            clock.early > SKEW_SHARE * device.figures.gpu_ops
+            or clock.largest_early_ns > SKEW_LIMIT_NS
+        )
         yield Reason(
             "starts_before_launch",
             (
@@ -323,9 +326,9 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
             withheld=("launches", "causes", "host", "host_dispatch"),
         )
         return
-    if device.orphans:
+    if device.figures.orphans:
         # Work in flight when recording began has no launch call; only steps' own orphans weigh.
-        lost, ops = device.orphans, device.gpu_ops
+        lost, ops = device.figures.orphans, device.figures.gpu_ops
         if steps is not None and steps.counted.any():
             counted = steps.counted
             lost = int(steps.orphans[counted].sum())
@@ -335,7 +338,7 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
             "orphans",
             "GPU ops have no launch call in the trace; they count as busy time",
             LIMITED if grave else NOTE,
-            device.orphans,
+            device.figures.orphans,
             ("launches", "host_dispatch") if grave else (),
         )
     owners = links.calls

@@ -160,6 +160,12 @@ class Steps:
         """Steps that the headline medians are taken over."""
         return np.array([not reason for reason in self.excluded], np.bool_)
 
+    @property
+    def counted_tokens(self) -> float | int:
+        """Tokens of all counted steps."""
+        tokens: float | int = self.tokens[self.counted].sum().item()
+        return tokens
+
 
 def measure_steps(
     trace: Trace,

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from gaptrace.errors import GaptraceError
 from gaptrace.measure import fusion_model as fm
-from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.captured import captured_step, is_captured
 from gaptrace.predict.compiled import Host, compiled_step
@@ -244,7 +243,7 @@ def _compiled(
     if analysis.quality.withholds("compile", "steps") or nodes is None:
         return None, None, ()
     host = host_of(analysis)
-    peak = analysis.ceilings.peak_bandwidth or float("inf")
+    peak = analysis.ceilings.peak_bandwidth_bytes_per_s or float("inf")
     batch = _batch(analysis)
     if answer is None:
         guess = estimated(analysis, nodes, host, model)
@@ -317,7 +316,7 @@ def _subject(analysis: Analysis, mode: str) -> Subject:
         gpu=analysis.source.gpu,
         mode=mode,
         tokens_per_step=head.tokens_per_step or 1,
-        step_ns=step_ns(analysis),
+        step_ns=analysis.headline.step_ns,
         step_source=head.rate.source,
         **{name: head.steps[name].median if head.steps else None for name in names},
     )

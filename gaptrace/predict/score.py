@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gaptrace.measure.fusion_model import Estimate
-from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.captured import CAPTURED
 from gaptrace.predict.steps import CapturedStep, CompiledStep
@@ -89,7 +88,7 @@ def _busy(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Score]
     yield _timed("busy", "busy time", compiled.busy, real, note, TRACED)
     tokens = truth.headline.tokens_per_step or 1
     for name, ns in (compiled.by_class or {}).items():
-        own = truth.kernels.busy_ns_by_class.get(name, 0.0) * tokens
+        own = truth.kernels.time_ns_by_class.get(name, 0.0) * tokens
         if max(own, ns) >= SMALL_CLASS * real:
             yield _score(f"busy_{name}", f"busy: {name}", "ns", ns, own, None, note, TRACED)
 
@@ -105,7 +104,7 @@ def _step(
     truth: Analysis | None, predicted: Estimate | None, name: str, title: str, note: str
 ) -> Iterator[Score]:
     """The score of a step time, where it was both predicted and measured."""
-    if truth is None or predicted is None or (real := step_ns(truth)) is None:
+    if truth is None or predicted is None or (real := truth.headline.step_ns) is None:
         return
     if truth.headline.rate.source != "unprofiled":
         note = f"{note}; {PROFILED}" if note else PROFILED
