@@ -100,6 +100,19 @@ def covered_before(disjoint: Intervals, points: Ints) -> Ints:
     return np.asarray(total[begun] - np.maximum(reach[begun] - points, 0), np.int64)
 
 
+def holding(start: Ints, end: Ints, at: Ints) -> Ints:
+    """For each instant the index of the disjoint, sorted interval that holds it, -1 for none.
+
+    Intervals are [start, end); empty ones hold nothing and may stand anywhere.
+    """
+    real = np.flatnonzero(end > start)
+    if real.size == 0:
+        return np.full(at.size, -1, np.int64)
+    index = np.searchsorted(start[real], at, side="right") - 1
+    found = real[np.maximum(index, 0)]
+    return np.where((index >= 0) & (at < end[found]), found, -1)
+
+
 def overlap_with(disjoint: Intervals, start: Ints, end: Ints) -> Ints:
     """How much of each [start, end) the disjoint, sorted intervals cover."""
     end = np.maximum(start, end)

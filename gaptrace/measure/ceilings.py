@@ -10,14 +10,16 @@ bandwidth of the bus over the bytes that cross it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gaptrace.knowledge.devices import Device as KnownDevice
 from gaptrace.measure.busy import BUS_BOUND
 from gaptrace.measure.gemm import Products
+from gaptrace.measure.headline import Headline
 from gaptrace.measure.options import Options
+from gaptrace.measure.quality import Quality
 from gaptrace.measure.stats import nearest_rank
 from gaptrace.measure.steps import Steps
 from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
@@ -28,6 +30,10 @@ from gaptrace.trace import Trace
 NS = 1e9
 FROM_SHAPES = "shapes of matrix products"
 TRACED_DISPATCH = "as profiled"
+# Where reading the weights that shapes show takes less than this share of the time in matrix
+# products, most products recorded no usable shape.
+PARTIAL_SHARE = 0.02
+PARTIAL = "shapes cover only part of the matrix products"
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,8 @@ def weights_from_shapes(trace: Trace, steps: Steps, products: Products) -> tuple
     rows = products.rows
     if rows.size == 0 or not steps.counted.any():
         return None
-    step = np.searchsorted(steps.host_start, trace.start[rows], side="right") - 1
-    inside = (step >= 0) & (trace.start[rows] < steps.host_end[np.maximum(step, 0)])
+    step = steps.host_step(trace.start[rows])
+    inside = step >= 0
     if not inside.any():
         return None
     per_step = np.bincount(step[inside], weights=products.bytes[inside], minlength=len(steps))
@@ -105,34 +111,105 @@ def weights_from_shapes(trace: Trace, steps: Steps, products: Products) -> tuple
     return int(per_step[index]), float(count[index])
 
 
-def step_bytes(
-    trace: Trace,
-    steps: Steps | None,
-    products: Products,
-    options: Options,
-    manifest: Manifest,
-) -> StepBytes:
-    """What one step must read: from the options, else the manifest, else the shapes."""
-    from_shapes = weights_from_shapes(trace, steps, products) if steps is not None else None
-    weights = from_shapes[1] if from_shapes else None
-    weight_bytes: int | None = None
-    source: str | None = None
-    if options.weight_bytes is not None:
-        weight_bytes, source = options.weight_bytes, "--weight-bytes"
-    elif manifest.weight_bytes is not None:
-        weight_bytes, source = manifest.weight_bytes, "run manifest"
-    elif from_shapes:
-        weight_bytes, source = from_shapes[0], FROM_SHAPES
-    if weight_bytes is not None and source != FROM_SHAPES:
-        if manifest.weight_bytes is not None and manifest.bits_per_weight:
-            weights = weight_bytes * 8 / manifest.bits_per_weight
-        elif weights is None:
-            weights = weight_bytes / 2  # 16 bits a weight, unless something says otherwise
-    if options.kv_bytes is not None:
-        return StepBytes(weight_bytes, weights, source, options.kv_bytes, "--kv-bytes")
-    if manifest.kv_bytes is not None:
-        return StepBytes(weight_bytes, weights, source, manifest.kv_bytes, "run manifest")
-    return StepBytes(weight_bytes, weights, source, None, "weights only")
+@dataclass(frozen=True)
+class Given:
+    """What is known beside the trace: options, the run's manifest, the datasheet of the GPU."""
+
+    options: Options
+    manifest: Manifest
+    known: KnownDevice | None
+
+    def peak_bandwidth(self) -> tuple[float | None, str | None]:
+        """Peak bandwidth in bytes/s and its source: measured, else given, else datasheet."""
+        known = self.known
+        if self.manifest.copy_bandwidth is not None:
+            return self.manifest.copy_bandwidth, "measured copy"
+        if self.options.peak_bandwidth is not None:
+            return self.options.peak_bandwidth, "--peak-bandwidth"
+        if known is not None and known.bandwidth_bytes_per_s is not None:
+            doubt = ", doubtful" if known.doubtful else ""
+            return known.bandwidth_bytes_per_s, f"datasheet ({known.title}{doubt})"
+        return None, None
+
+    def bus(self, head: Headline) -> Bus:
+        """What a step copies over the bus, and how fast that is: given, else from the datasheet."""
+        exposed, period, known = head.bus_ns, head.steps["period_ns"].median, self.known
+        bound = bool(exposed and period and exposed > BUS_BOUND * period)
+        bandwidth: float | None = self.options.bus_bandwidth
+        source = None if bandwidth is None else "--bus-bandwidth"
+        if bandwidth is None and known is not None and known.bus_bytes_per_s is not None:
+            bandwidth, source = known.bus_bytes_per_s, f"datasheet ({known.title})"
+        return Bus(bound, head.bus_bytes or None, bandwidth, source)
+
+    def step_bytes(self, trace: Trace, steps: Steps | None, products: Products) -> StepBytes:
+        """What one step must read: from the options, else the manifest, else the shapes."""
+        options, manifest = self.options, self.manifest
+        from_shapes = weights_from_shapes(trace, steps, products) if steps is not None else None
+        weights = from_shapes[1] if from_shapes else None
+        weight_bytes: int | None = None
+        source: str | None = None
+        if options.weight_bytes is not None:
+            weight_bytes, source = options.weight_bytes, "--weight-bytes"
+        elif manifest.weight_bytes is not None:
+            weight_bytes, source = manifest.weight_bytes, "run manifest"
+        elif from_shapes:
+            weight_bytes, source = from_shapes[0], FROM_SHAPES
+        if weight_bytes is not None and source != FROM_SHAPES:
+            if manifest.weight_bytes is not None and manifest.bits_per_weight:
+                weights = weight_bytes * 8 / manifest.bits_per_weight
+            elif weights is None:
+                weights = weight_bytes / 2  # 16 bits a weight, unless something says otherwise
+        if options.kv_bytes is not None:
+            return StepBytes(weight_bytes, weights, source, options.kv_bytes, "--kv-bytes")
+        if manifest.kv_bytes is not None:
+            return StepBytes(weight_bytes, weights, source, manifest.kv_bytes, "run manifest")
+        return StepBytes(weight_bytes, weights, source, None, "weights only")
+
+
+def ceilings_of(
+    head: Headline, quality: Quality, given: Given, moved: StepBytes, gemm_ns_per_token: float
+) -> Ceilings:
+    """The ceilings of the step that a headline is of; `moved` is what the step must read."""
+    dispatch = head.steps["host_dispatch_ns"].median
+    source = TRACED_DISPATCH
+    if head.rate.issue_ns is not None:
+        dispatch, source = head.rate.issue_ns, "unprofiled issue time"
+    if quality.withholds("ceilings", "host_dispatch"):
+        dispatch = head.rate.issue_ns
+    bound = given.manifest.host_bound
+    if bound is not None and dispatch is not None and dispatch > bound[0]:
+        dispatch, source = bound[0], f"unprofiled {bound[1]}, its upper bound"
+    peak, peak_source = given.peak_bandwidth()
+    tokens = head.tokens_per_step or 1
+    if moved.weight_source == FROM_SHAPES and moved.weight_bytes and peak:
+        reading_ns = moved.weight_bytes * NS / peak
+        if reading_ns < PARTIAL_SHARE * gemm_ns_per_token * tokens:
+            moved = replace(moved, weight_bytes=None, weights=None, weight_source=PARTIAL)
+    idle = head.rate.unprofiled_idle_share
+    idle = head.idle_share if idle is None or idle < 0 else idle
+    return ceilings(
+        tokens=tokens,
+        host_dispatch_ns=None if quality.withholds("ceilings") else dispatch,
+        host_dispatch_source=source,
+        measured_tokens_per_s=head.rate.tokens_per_s,
+        moved=moved,
+        peak_bandwidth=peak,
+        peak_source=peak_source,
+        busy_share=None if idle is None else 1 - idle,
+        busy_ns=head.steps["busy_ns"].median,
+        silence_ns=much_silence(head, dispatch) if source == TRACED_DISPATCH else None,
+        bus=given.bus(head),
+    )
+
+
+def much_silence(head: Headline, dispatch: float | None) -> float | None:
+    """Silence that counted as waiting, where it is over 10 % of the host window."""
+    times = [ns for ns in head.host_time_ns.values() if ns]
+    window = sum(times) * (head.tokens_per_step or 1)
+    silence = head.silence_ns
+    if not dispatch or not silence or silence <= MUCH_SILENCE * window:
+        return None
+    return silence
 
 
 def ceilings(
@@ -205,34 +282,3 @@ def ceilings(
         bus_bandwidth_bytes_per_s=bus.bandwidth,
         bus_bandwidth_source=bus.source,
     )
-
-
-def peak_bandwidth(
-    known: KnownDevice | None, options: Options, manifest: Manifest
-) -> tuple[float | None, str | None]:
-    """Peak bandwidth in bytes per second and its source: measured, else given, else datasheet."""
-    if manifest.copy_bandwidth is not None:
-        return manifest.copy_bandwidth, "measured copy"
-    if options.peak_bandwidth is not None:
-        return options.peak_bandwidth, "--peak-bandwidth"
-    if known is not None and known.bandwidth_bytes_per_s is not None:
-        doubt = ", doubtful" if known.doubtful else ""
-        return known.bandwidth_bytes_per_s, f"datasheet ({known.title}{doubt})"
-    return None, None
-
-
-def bus_of(
-    known: KnownDevice | None,
-    options: Options,
-    *,
-    exposed_ns: float | None,
-    period_ns: float | None,
-    nbytes: float | None,
-) -> Bus:
-    """What a step copies over the bus, and how fast that is: given, else from the datasheet."""
-    bound = bool(exposed_ns and period_ns and exposed_ns > BUS_BOUND * period_ns)
-    bandwidth: float | None = options.bus_bandwidth
-    source = None if bandwidth is None else "--bus-bandwidth"
-    if bandwidth is None and known is not None and known.bus_bytes_per_s is not None:
-        bandwidth, source = known.bus_bytes_per_s, f"datasheet ({known.title})"
-    return Bus(bound, nbytes or None, bandwidth, source)

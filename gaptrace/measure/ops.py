@@ -83,7 +83,7 @@ def _ops(
 ) -> None:
     rows = dispatching_ops(trace)
     rows = rows[trace.lane[rows] == lane]
-    rows = rows[_starts_in(window, trace.start[rows])]
+    rows = rows[iv.holding(*window, trace.start[rows]) >= 0]
     counted = np.zeros(len(trace), np.bool_)
     counted[rows] = True
     segments = activity.ops
@@ -105,13 +105,6 @@ def _ops(
         entry = table.setdefault(trace.names[int(code)], [0.0, 0.0, 0.0])
         for column, sums in enumerate(columns):
             entry[column] += float(sums[code])
-
-
-def _starts_in(window: Intervals, at: Ints) -> np.ndarray:
-    if window.start.size == 0:
-        return np.zeros(at.size, np.bool_)
-    index = np.searchsorted(window.start, at, side="right") - 1
-    return np.asarray((index >= 0) & (at < window.end[np.maximum(index, 0)]))
 
 
 def _spans(
@@ -156,14 +149,8 @@ def _add_self(trace: Trace, rows: Ints, where: Intervals, table: dict[str, float
         table[name] = table.get(name, 0.0) + float(sums[code])
 
 
-def _counted_ops(steps: Steps, usable: np.ndarray) -> np.ndarray:
-    if not len(steps):
-        return np.zeros(steps.op_step.size, np.bool_)
-    return np.asarray((steps.op_step >= 0) & usable[np.maximum(steps.op_step, 0)])
-
-
 def _launch_call(trace: Trace, device: Device, steps: Steps, usable: np.ndarray) -> int | None:
-    inside = _counted_ops(steps, usable) & device.links.launched
+    inside = steps.ops_of(usable) & device.links.launched
     calls = iv.distinct(device.links.launch[inside])
     return int(nearest_rank(np.sort(trace.dur[calls]), 50)) if calls.size else None
 
@@ -183,7 +170,7 @@ def _launch_to_start(trace: Trace, device: Device, steps: Steps, usable: np.ndar
     if not known.any() or not usable.any():
         return None
     window = iv.union(steps.gpu_start[usable], steps.gpu_end[usable])
-    known &= _starts_in(window, gaps.start)
+    known &= iv.holding(*window, gaps.start) >= 0
     delay = gaps.end[known] - trace.start[gaps.launch[known]]
     delay = delay[delay >= 0]
     return int(nearest_rank(np.sort(delay), 50)) if delay.size else None

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gaptrace import intervals as iv
 from gaptrace.knowledge import runtime_calls
@@ -381,7 +380,8 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
         )
     profiler = device.gaps.cause_ns[:, CAUSES.index("profiler")]
     if steps is not None and steps.counted.any():
-        profiler = np.where(_in_counted(device, steps), profiler, 0)
+        counted = np.append(steps.counted, False)[steps.gap_step(device.gaps.end)]
+        profiler = np.where(counted, profiler, 0)
     if profiler.any():
         yield Reason(
             "profiler_in_gaps",
@@ -392,13 +392,6 @@ def _of_links(trace: Trace, device: Device, steps: Steps | None) -> Iterator[Rea
             ),
             count=int((profiler > 0).sum()),
         )
-
-
-def _in_counted(device: Device, steps: Steps) -> npt.NDArray[np.bool_]:
-    """Which gaps of the device end in the window of a counted step."""
-    has = np.flatnonzero(steps.counted & steps.has_ops)
-    at = np.searchsorted(steps.gpu_start[has], device.gaps.end, side="left") - 1
-    return np.asarray((at >= 0) & (device.gaps.end <= steps.gpu_end[has[np.maximum(at, 0)]]))
 
 
 def _reused_ids(trace: Trace) -> int:

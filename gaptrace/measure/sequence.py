@@ -187,19 +187,14 @@ def _ops_around(trace: Trace, calls: Ints) -> tuple[Ints, Ints]:
         start, end = trace.start[own], trace.start[own] + trace.dur[own]
         at = trace.start[calls[here]]
         segments = iv.innermost(start, end)
-        if segments.start.size == 0:
-            continue
-        index = np.searchsorted(segments.start, at, side="right") - 1
-        inside = (index >= 0) & (at < segments.end[np.maximum(index, 0)])
-        inner[here[inside]] = own[segments.owner[index[inside]]]
+        index = iv.holding(segments.start, segments.end, at)
+        inner[here] = np.append(own[segments.owner], -1)[index]
         order = np.lexsort((-end, start))
         start, end, own = start[order], end[order], own[order]
         reach = np.maximum.accumulate(end)
         top = np.concatenate(([True], start[1:] >= reach[:-1]))
         start, end, own = start[top], end[top], own[top]
-        index = np.searchsorted(start, at, side="right") - 1
-        inside = (index >= 0) & (at < end[np.maximum(index, 0)])
-        outer[here[inside]] = own[index[inside]]
+        outer[here] = np.append(own, -1)[iv.holding(start, end, at)]
     return inner, outer
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gaptrace.knowledge.devices import GraphConstants
 from gaptrace.measure.busy import BUS_BOUND
-from gaptrace.measure.ceilings import NS
+from gaptrace.measure.ceilings import NS, much_silence
+from gaptrace.measure.headline import Headline
 from gaptrace.measure.stats import share
-from gaptrace.results.analysis import WhatIf
+from gaptrace.results.analysis import Ceilings, WhatIf
 
 # Identical work differs by more than this between two recordings.
 SAME_STEP = 0.01
@@ -155,3 +157,54 @@ class StepModel:
             binding="bus" if bus > BUS_BOUND * step else self._binding(host, moved),
             paced_by="host" if host > busy else "gpu",
         )
+
+
+# Causes of idle time that a faster host shortens.
+FASTER_HOST = ("launch", "dispatch", "python", "runtime", "alloc", "compile", "unattributed")
+
+
+def step_model(
+    head: Headline, limits: Ceilings, gemm_ns_per_token: float, graph: GraphConstants | None
+) -> StepModel | None:
+    """The model of the step that a headline is of; None where a figure that it needs is withheld.
+
+    graph: what a replay costs on this GPU, None where that is not known.
+    """
+    busy = head.steps["busy_ns"].median
+    period = head.rate.unprofiled_step_ns or head.steps["period_ns"].median
+    host = limits.host_dispatch_ns
+    if busy is None or period is None or host is None:
+        return None
+    tokens = head.tokens_per_step or 1
+    captured = (head.captured_share or 0) > 0.5
+    size, peak = limits.weight_bytes, limits.peak_bandwidth_bytes_per_s
+    weights_ns = size * NS / peak if size and peak else None
+    kinds = head.busy_kind_ns
+    return StepModel(
+        step_ns=period,
+        host_ns=host,
+        busy_ns=busy,
+        gemm_ns=gemm_ns_per_token * tokens,
+        tokens=tokens,
+        kernels=head.steps["kernels"].median or 0,
+        bits=limits.bits_per_weight,
+        bytes_ns=None
+        if weights_ns is None
+        else weights_ns + (limits.kv_bytes or 0) * NS / (peak or 1),
+        weights_ns=weights_ns,
+        replay_ns=graph.replay_ns if graph and not captured else None,
+        node_ns=graph.kernel_ns if graph and not captured else None,
+        moving_ns=(kinds["exposed_communication"] or 0) + (kinds["exposed_copies"] or 0),
+        bus_ns=head.bus_ns or 0.0,
+        silence_ns=much_silence(head, host) or 0.0 if limits.launch_tokens_per_s_range else 0.0,
+        late_ns=_late(head),
+    )
+
+
+def _late(head: Headline) -> float | None:
+    """Idle time per step that a faster host could end: late, but neither in a wait nor a sync."""
+    parts = [head.idle_by_cause_ns[name] for name in FASTER_HOST]
+    if any(ns is None for ns in parts):
+        return None
+    late, most = sum(ns or 0.0 for ns in parts), head.unprofiled_late_per_token
+    return (late if most is None else min(late, most)) * (head.tokens_per_step or 1)
