@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 from gaptrace.errors import OptionError
 from gaptrace.knowledge.devices import find_device, graph_constants
 from gaptrace.knowledge.engines import engines
+from gaptrace.measure.assess import assess
 from gaptrace.measure.ceilings import Given, ceilings_of
 from gaptrace.measure.devices import Device, devices, together
 from gaptrace.measure.gemm import matrix_products
@@ -25,7 +27,6 @@ from gaptrace.measure.options import Options
 from gaptrace.measure.phases import phases
 from gaptrace.measure.piecewise import piecewise
 from gaptrace.measure.power import power_of
-from gaptrace.measure.quality import assess, rank_of
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.steps import Steps, measure_steps
 from gaptrace.measure.threads import activities, call_kinds
@@ -160,7 +161,7 @@ def _gpu_name(trace: Trace, device: Device | None, manifest: Manifest) -> str | 
 
 
 def _source(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | None) -> r.Source:
-    rank, rank_source = rank_of(trace)
+    rank, rank_source = _rank_of(trace)
     return r.Source(
         path=trace.source.path,
         format=trace.source.format,
@@ -185,6 +186,18 @@ def _provenance(manifest: Manifest) -> r.Provenance | None:
         return None
     run = manifest.run
     return r.Provenance(run.script, run.host, run.env, bool((run.options or {}).get("redact")))
+
+
+_RANK_IN_NAME = re.compile(r"(?:rank|TP-?)[-_]?(\d+)", re.IGNORECASE)
+
+
+def _rank_of(trace: Trace) -> tuple[int, str]:
+    """The rank of the process and where it is known from: `distributedInfo`, file name, default."""
+    info = trace.metadata.get("distributedInfo")
+    if isinstance(info, dict) and isinstance(info.get("rank"), int):
+        return info["rank"], "distributedInfo"
+    found = _RANK_IN_NAME.search(trace.source.path.rsplit("/", 1)[-1])
+    return (int(found[1]), "file name") if found else (0, "default")
 
 
 def _engine(trace: Trace, steps: Steps | None) -> str | None:
