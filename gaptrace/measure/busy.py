@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
+from gaptrace import vocabulary
 from gaptrace.intervals import Intervals
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.knowledge.runtime_calls import BETWEEN, FROM_HOST, TO_HOST, copy_kind
@@ -15,13 +16,7 @@ from gaptrace.measure.links import Links, names_where
 from gaptrace.trace import Cat, Ints, Trace
 
 # The first three partition busy time; the others are what runs beside them.
-BUSY_KINDS = (
-    "compute",
-    "exposed_communication",
-    "exposed_copies",
-    "hidden_communication",
-    "hidden_copies",
-)
+BUSY_KINDS = tuple(vocabulary.BUSY_KINDS)
 # A step is bound by the bus where its exposed copies between host and device exceed this share.
 BUS_BOUND = 0.5
 

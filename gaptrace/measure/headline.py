@@ -23,6 +23,8 @@ from gaptrace.results.analysis import Rate
 from gaptrace.vocabulary import STEP_METRICS
 
 GIVEN_SOURCES = (GIVEN, MANIFEST, ACCEPTED)
+# From this share of kernels inside replays on, the step counts as captured.
+CAPTURED = 0.5
 ABSENT = Spread(None, None, None, 0)
 
 
@@ -63,6 +65,11 @@ class Headline:
     def idle_share(self) -> float | None:
         """Median idle over median period of a step, as profiled."""
         return share(self.steps["idle_ns"].median, self.steps["period_ns"].median)
+
+    @property
+    def captured(self) -> bool:
+        """Whether most kernels of the steps come from graph replays."""
+        return (self.captured_share or 0.0) > CAPTURED
 
     @property
     def step_ns(self) -> int | None:

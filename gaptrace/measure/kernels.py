@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from gaptrace import vocabulary
 from gaptrace.knowledge.kernel_names import classify, is_split_k_reducer
 from gaptrace.knowledge.short_names import short_names
 from gaptrace.measure.attribution import Origin, origins
@@ -29,7 +30,7 @@ SHARED = "several kernels share the bytes of one product"
 CACHED = (
     "its shapes over its time exceed the peak bandwidth, so it did not read them all from memory"
 )
-OP_CLASSES = ("gemm", "attention", "communication", "pointwise", "copy", "other")
+OP_CLASSES = tuple(vocabulary.OP_CLASSES)
 
 
 def kernel_table(

@@ -171,12 +171,11 @@ def step_model(
     graph: what a replay costs on this GPU, None where that is not known.
     """
     busy = head.steps["busy_ns"].median
-    period = head.rate.unprofiled_step_ns or head.steps["period_ns"].median
-    host = limits.host_dispatch_ns
+    period, host = head.step_ns, limits.host_dispatch_ns
     if busy is None or period is None or host is None:
         return None
     tokens = head.tokens_per_step or 1
-    captured = (head.captured_share or 0) > 0.5
+    replay = None if head.captured else graph
     size, peak = limits.weight_bytes, limits.peak_bandwidth_bytes_per_s
     weights_ns = size * NS / peak if size and peak else None
     kinds = head.busy_kind_ns
@@ -192,8 +191,8 @@ def step_model(
         if weights_ns is None
         else weights_ns + (limits.kv_bytes or 0) * NS / (peak or 1),
         weights_ns=weights_ns,
-        replay_ns=graph.replay_ns if graph and not captured else None,
-        node_ns=graph.kernel_ns if graph and not captured else None,
+        replay_ns=replay.replay_ns if replay else None,
+        node_ns=replay.kernel_ns if replay else None,
         moving_ns=(kinds["exposed_communication"] or 0) + (kinds["exposed_copies"] or 0),
         bus_ns=head.bus_ns or 0.0,
         silence_ns=much_silence(head, host) or 0.0 if limits.launch_tokens_per_s_range else 0.0,

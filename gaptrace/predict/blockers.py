@@ -24,7 +24,7 @@ from gaptrace.measure.waits import (
     SHAPE,
     TO_DEVICE,
     pageable_ops,
-    wait_kinds,
+    waits,
 )
 from gaptrace.predict.places import places
 from gaptrace.results.manifest import Difference, Input
@@ -123,11 +123,9 @@ def _inside(region: Region, step: Ints, at: Ints) -> Bools:
 
 
 def _waits(view: View, region: Region) -> Iterator[Blocker]:
-    calls = view.calls("sync")
+    calls, _, kind = waits(view)
     if calls.row.size == 0:
         return
-    around = view.op_around(calls.row)
-    kind = wait_kinds(view, calls, around)
     branch = enclosing(view.trace, view.op_rows(*BRANCHES), calls.row) >= 0
     kind[(kind == SCALAR) & branch] = CONTROL
     inside = _inside(region, calls.step, calls.start)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from gaptrace.measure.fusion_model import Estimate
 from gaptrace.measure.result import Analysis
-from gaptrace.predict.captured import CAPTURED
 from gaptrace.predict.steps import CapturedStep, CompiledStep
 from gaptrace.results.prediction import Realised, Score
 
@@ -76,8 +75,7 @@ def _kernels(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Sco
             "generated", "generated kernels", "count", compiled.generated, made, bounds, note
         )
     launches = truth.headline.steps["launches"].median
-    captured = (truth.headline.captured_share or 0) > CAPTURED
-    if compiled.launches is not None and launches is not None and not captured:
+    if compiled.launches is not None and launches is not None and not truth.headline.captured:
         yield _score("launches", "launch calls", "count", compiled.launches, launches, None, note)
 
 

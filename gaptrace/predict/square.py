@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from gaptrace.measure.fusion_model import Estimate
 from gaptrace.measure.result import Analysis
-from gaptrace.predict.captured import is_captured
 from gaptrace.predict.steps import CapturedStep, CompiledStep, range_of
 from gaptrace.results.prediction import MEASURED, PREDICTED, UNKNOWN, SquareCell
 from gaptrace.vocabulary import SQUARE, mode_order
@@ -22,8 +21,8 @@ def mode_of(analysis: Analysis) -> str:
     if analysis.source.mode in SQUARE:
         return str(analysis.source.mode)
     if is_compiled(analysis):
-        return "compiled-graph" if is_captured(analysis) else "compiled"
-    return "graph" if is_captured(analysis) else "eager"
+        return "compiled-graph" if analysis.headline.captured else "compiled"
+    return "graph" if analysis.headline.captured else "eager"
 
 
 def is_compiled(analysis: Analysis) -> bool:
