@@ -70,6 +70,14 @@ def union(start: Ints, end: Ints) -> Intervals:
     return Intervals(start[first], reach[last])
 
 
+def joined(*parts: Intervals) -> Intervals:
+    """The disjoint, sorted intervals that cover what any of the lists covers."""
+    return union(
+        np.concatenate([np.empty(0, np.int64), *(part.start for part in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(part.end for part in parts)]),
+    )
+
+
 def length(intervals: Intervals) -> int:
     """Total length in nanoseconds, overlap counted as often as it occurs."""
     return int((intervals.end - intervals.start).sum())

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gaptrace.knowledge.runtime_calls import is_from_host, is_to_host
 from gaptrace.measure.labels import CAPTURE, DECODE, PREFILL
 from gaptrace.measure.links import Links, names_where, rows_named
 from gaptrace.measure.marks import Marks
@@ -40,8 +41,6 @@ _DECODE_KERNEL = re.compile(
 )
 _CAPTURE_CALL = re.compile(r"StreamBeginCapture")
 _ATTENTION = re.compile(r"aten::_?scaled_dot_product\w*attention\w*$")
-_FROM_HOST = re.compile(r"HtoD|(?:Pageable|Pinned|Host) -> Device|HostToDevice", re.IGNORECASE)
-_TO_HOST = re.compile(r"DtoH|Device -> (?:Pageable|Pinned|Host)|DeviceToHost", re.IGNORECASE)
 _CONVOLUTION = re.compile(r"aten::(?:conv[23]d|(?:cudnn|miopen|mkldnn)_convolution|_convolution)")
 _MOSTLY = 0.9
 # Without attention shapes: matrix products of at most so many rows read one token per sequence of
@@ -285,7 +284,7 @@ def _fed_from_host(seen: _Seen) -> bool:
         np.bincount(
             op_step[copies][chosen], weights=moved[chosen].astype(np.float64), minlength=count
         )
-        for chosen in (names_where(trace, name, p.search) for p in (_FROM_HOST, _TO_HOST))
+        for chosen in (names_where(trace, name, way) for way in (is_from_host, is_to_host))
     ]
     if count == 0 or not totals[0].any():
         return False

@@ -118,11 +118,7 @@ def _spans(
     frames = trace.rows_of(Cat.PYTHON)
     own = frames[trace.lane[frames] == frame_lane(trace, frames, lane)] if frames.size else frames
     if own.size:
-        busy_sets = list(activity.sets().values())
-        busy = iv.union(
-            np.concatenate([part.start for part in busy_sets]),
-            np.concatenate([part.end for part in busy_sets]),
-        )
+        busy = iv.joined(*activity.sets().values())
         _add_self(trace, own, iv.subtract(window, busy), python)
     module = own[names_where(trace, trace.name[own], lambda name: name.startswith(MODULE_PREFIX))]
     if module.size == 0:

@@ -214,7 +214,7 @@ def measure_steps(
     calls, first = np.unique(links.launch[known], return_index=True)
     call_step = op_step[known][first]
 
-    busy = iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start)
+    busy = iv.overlap_with(device.busy, gpu_start, gpu_end)
     kind = kind_of(trace, links, marks, (host_start, host_end), op_step, busy)
     first_call, last_call = extent(
         trace.start[calls], trace.start[calls] + trace.dur[calls], call_step, count
@@ -229,7 +229,7 @@ def measure_steps(
     kernel = links.cat == Cat.KERNEL
     call_graph = links.replayed[known][first]
     lane = _launching_lane(trace.lane[calls], trace.start[calls], call_step, count)
-    busy = iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start)
+    busy = iv.overlap_with(device.busy, gpu_start, gpu_end)
     kinds = busy_kinds(trace, links)
     foreign = _foreign(links.start, links.end, op_step, gpu_start, gpu_end)
     tokens = tokens_of_steps(marks, kind, tokens_per_step, manifest_tokens, accepted)
@@ -238,9 +238,7 @@ def measure_steps(
     overhead = _overlaps(clock.overhead, host_start, host_end)
     draining = _draining(kind.phase, foreign, busy)
     excluded = _exclusions(kind, marks.odd, has_ops, closed, draining, compiles, overhead)
-    population = population_of(
-        kind.phase, tokens, excluded, gpu_end - gpu_start, _last_index(has_ops)
-    )
+    population = population_of(tokens, excluded, gpu_end - gpu_start, _last_index(has_ops))
     return Steps(
         marks=marks,
         kind=kind,
@@ -286,7 +284,7 @@ def _share(
     _, first = np.unique(launch[known], return_index=True)
     return DeviceShare(
         device=device.device,
-        busy_ns=iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start),
+        busy_ns=iv.overlap_with(device.busy, gpu_start, gpu_end),
         kernels=_count(step[cat == Cat.KERNEL], count),
         copies=_count(step[cat == Cat.MEMCPY], count),
         memsets=_count(step[cat == Cat.MEMSET], count),

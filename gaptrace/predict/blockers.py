@@ -134,10 +134,10 @@ def _waits(view: View, region: Region) -> Iterator[Blocker]:
             chosen = (kind == code) & (inside == blocks)
             if chosen.any():
                 own = Calls(*(column[chosen] for column in calls))
-                yield _wait(view, words, own, code, blocks=blocks)
+                yield _wait(view, words, own, blocks=blocks)
 
 
-def _wait(view: View, words: Words, calls: Calls, code: int, *, blocks: bool) -> Blocker:
+def _wait(view: View, words: Words, calls: Calls, *, blocks: bool) -> Blocker:
     tokens = view.tokens
     ns = float(calls.ns.sum()) / tokens
     per_token = calls.row.size / tokens
