@@ -15,10 +15,11 @@ from gaptrace.compare.match import learn_ops, match_kernels
 from gaptrace.compare.noise import RESAMPLES, SEED
 from gaptrace.compare.rows import metric_rows
 from gaptrace.compare.side import Side
-from gaptrace.compare.two_by_two import EDGES, two_by_two
+from gaptrace.compare.two_by_two import two_by_two
 from gaptrace.compare.work import subject, work_of
 from gaptrace.errors import GaptraceError
 from gaptrace.results.comparison import UNPROFILED, ComparisonResult, Pair, TwoByTwo
+from gaptrace.vocabulary import EDGES
 
 REFUSE, FORCE = "refuse", "force"
 
@@ -68,8 +69,8 @@ def _square(
 ) -> TwoByTwo:
     chosen = sources([side.recordings for side in corners.values()])
     pairs = {
-        name: _pair(corners[before], corners[after], options, learned, chosen)
-        for name, (before, after) in EDGES.items()
+        name: _pair(corners[edge.before], corners[edge.after], options, learned, chosen)
+        for name, edge in EDGES.items()
     }
     return two_by_two(corners, pairs)
 

@@ -36,12 +36,13 @@ def facts_of(analysis: Analysis) -> dict[str, str | None]:
     batch, weights = manifest.step.batch, manifest.bytes.weights_total
     stacks, shapes = manifest.profiled.stacks, manifest.profiled.shapes
     # The few products outside a replay (a sampler's) say nothing about those inside.
-    captured = (head.captured_share or 0) > 0.5
+    if (dtype := _stored_as(manifest)) is None and not head.captured:
+        dtype = _multiplied_as(analysis.trace)
     return {
         "gpu": " ".join(source.gpu.split()) if source.gpu else None,
         "model": source.model,
         "weights": str(weights) if weights is not None else None,
-        "dtype": _stored_as(manifest) or (None if captured else _multiplied_as(analysis.trace)),
+        "dtype": dtype,
         "batch": str(batch) if batch is not None else None,
         "tokens_per_step": tokens,
         "engine": source.engine,

@@ -6,18 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gaptrace.compare.recording import Recording
+from gaptrace.vocabulary import OTHER_FACTS, RECORDED_FACTS, SAME_FACTS
 
-# What must be the same, and the words for it.
-MUST = {
-    "gpu": "GPU",
-    "model": "model",
-    "dtype": "dtype",
-    "batch": "batch",
-    "tokens_per_step": "tokens per step",
-    "weights": "bytes of weights",
-}
-# What may differ, but should be known.
-MAY = {"engine": "engine", "torch": "torch", "cuda": "CUDA", "driver": "driver"}
 # Rules under which a mark says what one step is; the others infer it from what ran.
 MARKED = ("--step", "gaptrace marks", "engine labels", "ProfilerStep", "repeated annotations")
 HOST_FIGURES = ("host_dispatch",)
@@ -46,7 +36,7 @@ def likeness(baseline: Sequence[Recording], candidate: Sequence[Recording]) -> L
     A fact that one side does not know is a note, not a refusal; one that neither knows is nothing.
     """
     unlike, notes, unknown = [], [], []
-    for key, words in MUST.items():
+    for key, words in SAME_FACTS.items():
         left, right = _fact(baseline, key), _fact(candidate, key)
         if left and right and left != right:
             if key == "weights" and _differs(baseline, candidate, "dtype", "model"):
@@ -56,7 +46,7 @@ def likeness(baseline: Sequence[Recording], candidate: Sequence[Recording]) -> L
             unknown.append(words)
     if unknown:
         notes.append(f"known on one side only, so taken to be the same: {', '.join(unknown)}")
-    for key, words in MAY.items():
+    for key, words in OTHER_FACTS.items():
         left, right = _fact(baseline, key), _fact(candidate, key)
         if left and right and left != right:
             notes.append(f"{words} differs: {_shown(left)} against {_shown(right)}")
@@ -87,10 +77,8 @@ def _settings(
 ) -> dict[str, str]:
     """Differences of the profiler's settings: a note each, and the figures they distort."""
     distorted: dict[str, str] = {}
-    for key, words, figures in (
-        ("shapes", "tensor shapes", HOST_FIGURES),
-        ("stacks", "Python stacks", HOST_FIGURES + STEP_FIGURES),
-    ):
+    for key, figures in (("shapes", HOST_FIGURES), ("stacks", HOST_FIGURES + STEP_FIGURES)):
+        words = RECORDED_FACTS[key]
         left, right = _fact(baseline, key), _fact(candidate, key)
         if left and right and left != right:
             side = "baseline" if "yes" in left else "candidate"

@@ -17,11 +17,13 @@ from gaptrace.compare.facts import facts_of
 from gaptrace.errors import GaptraceError
 from gaptrace.intervals import Intervals
 from gaptrace.measure.gaps import CAUSES
-from gaptrace.measure.kernels import OP_CLASSES, KernelTable
+from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import spread
 from gaptrace.measure.steps import Steps
+from gaptrace.quantity import Number
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.analysis import Kernels
 from gaptrace.trace import Ints
 
 # Columns of `Recording.steps`, one value per counted step; times in ns. `step` is the row of the
@@ -88,7 +90,7 @@ class Recording:
     issue_samples: Ints
     peak_memory: int | None
     kernels: tuple[UsedKernel, ...]
-    kernel_tokens: int
+    kernel_tokens: Number
     captured: float
     generated: float
 
@@ -119,9 +121,9 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     parts = class_intervals(analysis.trace, device)
     lo, hi = device.links.start.min(), device.links.end.max()
     totals = busy_by_class(parts, np.array([lo]), np.array([hi]))[0]
-    causes = device.idle_by_cause_ns
+    causes = device.figures.idle_by_cause_ns
     whole = {
-        "period_ns": device.span_ns,
+        "period_ns": device.figures.span_ns,
         **{f"idle_{name}_ns": causes[name] for name in CAUSES},
         **{f"busy_{name}_ns": int(totals[i]) for i, name in enumerate(OP_CLASSES)},
     }
@@ -129,7 +131,8 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     if steps is not None and len(steps) > 0 and not quality.withholds("steps"):
         columns = _columns(steps, parts)
     table = analysis.kernels
-    kernels = _kernels(table)
+    tokens = 0 if steps is None else steps.counted_tokens
+    kernels = _kernels(table, tokens)
     bound = manifest.host_bound
     issue, issued = manifest.issue_ns, _integers(manifest.issue.samples_ns)
     if bound is not None and issue is not None:
@@ -154,10 +157,10 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         issue_samples=issued,
         peak_memory=manifest.peak_memory,
         kernels=kernels,
-        kernel_tokens=table.tokens,
-        captured=sum(row.captured * row.per_token for row in table.rows) * table.tokens / count,
+        kernel_tokens=tokens,
+        captured=sum(row.captured * row.per_token for row in table.rows) * tokens / count,
         generated=sum(row.per_token for row in table.rows if row.backend == "Inductor")
-        * table.tokens
+        * tokens
         / count,
     )
 
@@ -179,8 +182,7 @@ def _columns(steps: Steps, parts: tuple[Intervals, ...]) -> dict[str, Ints]:
     return {name: columns[name][keep].astype(np.int64) for name in COLUMNS}
 
 
-def _kernels(table: KernelTable) -> tuple[UsedKernel, ...]:
-    tokens = table.tokens
+def _kernels(table: Kernels, tokens: float) -> tuple[UsedKernel, ...]:
     return tuple(
         UsedKernel(
             name=_bounded(row.name),

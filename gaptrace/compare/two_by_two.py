@@ -15,15 +15,7 @@ from gaptrace.compare.side import Side
 from gaptrace.compare.work import mode_of
 from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.results.comparison import PROFILED, UNPROFILED, Corner, Effect, Maybe, Pair, TwoByTwo
-
-MODES = ("eager", "compiled", "graph", "compiled-graph")
-# Each change of mode alone, by its name in a `TwoByTwo`.
-EDGES = {
-    "compiled_launched": ("eager", "compiled"),
-    "compiled_captured": ("graph", "compiled-graph"),
-    "captured_eager": ("eager", "graph"),
-    "captured_compiled": ("compiled", "compiled-graph"),
-}
+from gaptrace.vocabulary import EDGES, SQUARE, mode_order
 
 # Figures of a `Corner`, of which an `Effect` has the differences, and the metrics that they are.
 FIGURES = {
@@ -41,24 +33,26 @@ def corners_of(sides: Sequence[Side]) -> dict[str, Side] | None:
     found: dict[str, Side] = {}
     for side in sides:
         mode = mode_of(side)
-        if mode in MODES and mode not in found:
+        if mode in SQUARE and mode not in found:
             found[mode] = side
-    return {mode: found[mode] for mode in MODES} if len(found) == len(MODES) else None
+    if len(found) < len(SQUARE):
+        return None
+    return {mode: found[mode] for mode in sorted(found, key=mode_order)}
 
 
 def two_by_two(sides: Mapping[str, Side], pairs: Mapping[str, Pair]) -> TwoByTwo:
     """The 2x2 of four sides; `pairs` holds the comparisons along `EDGES`."""
     corners = {
-        mode: _corner(sides[mode], pairs[name], candidate=mode == EDGES[name][1])
+        mode: _corner(sides[mode], pairs[name], candidate=mode == EDGES[name].after)
         for name in ("compiled_launched", "compiled_captured")
-        for mode in EDGES[name]
+        for mode in (EDGES[name].before, EDGES[name].after)
     }
     known = [(c.step_ns, i, c.label) for i, c in enumerate(corners.values()) if c.step_ns]
     unprofiled = all(pair.metric("step_time").source == UNPROFILED for pair in pairs.values())
     eager = corners["eager"].step_ns
     cells: dict[str, Any] = {
-        name: _effect(corners[before], corners[after], pairs[name])
-        for name, (before, after) in EDGES.items()
+        name: _effect(corners[edge.before], corners[edge.after], pairs[name])
+        for name, edge in EDGES.items()
     }
     cells |= {mode.replace("-", "_"): corner for mode, corner in corners.items()}
     return TwoByTwo(

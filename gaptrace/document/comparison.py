@@ -21,7 +21,7 @@ from gaptrace.document.capture import basis_of, square_blocks
 from gaptrace.document.sections import COMPARISON, PAIR, Context, section, whole
 from gaptrace.results import comparison as r
 from gaptrace.results.prediction import MEASURED, UNKNOWN, SquareCell
-from gaptrace.vocabulary import OP_CLASSES
+from gaptrace.vocabulary import EDGES, OP_CLASSES, OTHER_FACTS, RECORDED_FACTS, SAME_FACTS
 
 # The glossary entry behind each metric.
 TERMS = {
@@ -38,24 +38,9 @@ TERMS = {
     "peak_memory": "peak-memory",
 }
 FACTS = {
-    "gpu": "GPU",
-    "model": "model",
-    "dtype": "dtype",
-    "batch": "batch",
-    "tokens_per_step": "tokens per step",
-    "weights": "bytes of weights",
-    "engine": "engine",
-    "torch": "torch",
-    "cuda": "CUDA",
-    "driver": "driver",
-    "shapes": "tensor shapes recorded",
-    "stacks": "Python stacks recorded",
-}
-EDGES = {
-    "compiling, launched": "compiled_launched",
-    "compiling, captured": "compiled_captured",
-    "capturing, eager": "captured_eager",
-    "capturing, compiled": "captured_compiled",
+    **SAME_FACTS,
+    **OTHER_FACTS,
+    **{key: f"{words} recorded" for key, words in RECORDED_FACTS.items()},
 }
 GATE_SIGNS = {r.HELD: "✓", r.TRIPPED: "✕"}
 PARTS_SHOWN, MEMBERS_SHOWN = 14, 6
@@ -146,7 +131,7 @@ def modes(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
         "corners", "the four modes, per token", square.corners.items(), corners,
         label=lambda mode: square.corners[mode].label, folded=True,
     )  # fmt: skip
-    edges = [(label, getattr(square, edge)) for label, edge in EDGES.items()]
+    edges = [(edge.label, getattr(square, name)) for name, edge in EDGES.items()]
     columns = (t.words("change", t.first), *map(t.second, effects))
     yield t.table("effects", "what each change did", edges, columns)
 

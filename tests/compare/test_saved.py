@@ -55,6 +55,14 @@ def test_comparing_with_a_saved_baseline_gives_the_same_numbers(
     assert one["pairs"][0]["bridge"]["parts"]
 
 
+def test_a_baseline_of_fractional_tokens_is_read_again(tmp_path: Path) -> None:
+    trace = load("sample_traces/small_decoder_eager.json.gz")
+    made = record(analyze(trace, Options(tokens_per_step=1.5)))
+    (read,) = reread(tmp_path / "b.gaptrace.json", made)
+    assert read.kernel_tokens == made.kernel_tokens
+    assert made.kernel_tokens % 1 == 0.5
+
+
 def test_every_column_and_sample_survives(tmp_path: Path) -> None:
     (made,) = noisy(np.random.default_rng(0), runs=1, steps=30, period_ns=1e7)
     import dataclasses
