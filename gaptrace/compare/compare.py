@@ -10,17 +10,31 @@ from dataclasses import dataclass
 
 from gaptrace.compare.bridge import MEDIAN_STEP, WHOLE, build_bridge, busy_changes
 from gaptrace.compare.figures import sources
-from gaptrace.compare.likeness import likeness
+from gaptrace.compare.likeness import Likeness, host_figures, likeness
 from gaptrace.compare.match import learn_ops, match_kernels
+from gaptrace.compare.metrics import BY_ID
 from gaptrace.compare.noise import RESAMPLES, SEED
 from gaptrace.compare.rows import metric_rows
 from gaptrace.compare.side import Side
 from gaptrace.compare.two_by_two import EDGES, two_by_two
 from gaptrace.compare.work import subject, work_of
 from gaptrace.errors import GaptraceError
-from gaptrace.results.comparison import UNPROFILED, ComparisonResult, Pair, TwoByTwo
+from gaptrace.results.comparison import (
+    GIVEN,
+    NOT_COMPARABLE,
+    PROFILED,
+    WITHHELD,
+    ComparisonResult,
+    Pair,
+    TwoByTwo,
+)
 
 REFUSE, FORCE = "refuse", "force"
+# What makes figures comparable that the profiler slowed.
+REMEDY = (
+    "give the measured step of each side (--unprofiled-step), or record both with gaptrace "
+    "collect, which times the steps without the profiler"
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,8 @@ def compare_pairs(
 def _square(
     corners: Mapping[str, Side], options: CompareOptions, learned: Mapping[str, str]
 ) -> TwoByTwo:
-    chosen = sources([side.recordings for side in corners.values()])
+    sides = [side.recordings for side in corners.values()]
+    chosen = sources(sides, host_figures(sides))
     pairs = {
         name: _pair(corners[before], corners[after], options, learned, chosen)
         for name, (before, after) in EDGES.items()
@@ -87,11 +102,19 @@ def _pair(
             f"{baseline.label} and {candidate.label} are not alike: {'; '.join(alike.unlike)}",
             "compare runs of the same thing, or use --force to compare them all the same",
         )
-    chosen = chosen or sources((baseline.recordings, candidate.recordings))
+    chosen = chosen or sources((baseline.recordings, candidate.recordings), alike.profiled)
+    profiled = _profiled(alike, chosen)
+    unjudged = dict.fromkeys(profiled, (NOT_COMPARABLE, alike.slowed))
+    # A count of another piece of work is wrong even without a profiler.
+    unjudged |= {
+        name: (WITHHELD, why)
+        for name, why in alike.withheld.items()
+        if chosen.get(name, PROFILED) == PROFILED
+    }
     rows = metric_rows(
         baseline.recordings,
         candidate.recordings,
-        distorted=alike.distorted,
+        unjudged=unjudged,
         chosen=chosen,
         seed=options.seed,
         resamples=options.resamples,
@@ -99,7 +122,7 @@ def _pair(
     bridge, left, right = build_bridge(
         baseline,
         candidate,
-        unprofiled=chosen["step_time"] == UNPROFILED,
+        source=chosen["step_time"],
         basis=MEDIAN_STEP if alike.same_steps else WHOLE,
     )
     by_id = {row.id: row for row in rows}
@@ -113,7 +136,7 @@ def _pair(
         candidate=candidate.view(right.place, right.step),
         verdict=step.verdict,
         banner=alike.unlike,
-        notes=alike.notes,
+        notes=(*_slowing(alike, chosen), *alike.notes),
         step_ns=times,
         factor=max(known) / min(known) if len(known) == 2 else None,
         metrics=rows,
@@ -121,3 +144,21 @@ def _pair(
         kernels=kernels,
         work=work_of(done, by_id["kernels"], by_id["busy"], busy_changes(left, right), kernels),
     )
+
+
+def _profiled(alike: Likeness, chosen: Mapping[str, str]) -> frozenset[str]:
+    """The metrics that are known as profiled alone and cannot be compared so."""
+    return frozenset(name for name in alike.profiled if chosen[name] == PROFILED)
+
+
+def _slowing(alike: Likeness, chosen: Mapping[str, str]) -> tuple[str, ...]:
+    """What slowed a host under the profiler, what that takes away, and what brings it back."""
+    if GIVEN in chosen.values():
+        return ("a given step time is taken to scatter as the traced steps do",)
+    if not alike.slowed:
+        return ()
+    line = f"{alike.slowed}, which slows the host under the profiler"
+    titles = [BY_ID[name].title for name in BY_ID if name in _profiled(alike, chosen)]
+    if not titles:
+        return (line,)
+    return (f"{line}: {', '.join(titles)} cannot be compared as profiled; {REMEDY}",)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gaptrace.compare.recording import Recording, record
 from gaptrace.errors import GaptraceError
 from gaptrace.measure.result import Analysis
-from gaptrace.results.comparison import ComparedSide
+from gaptrace.results.comparison import PROFILED, ComparedSide
 
 _GRAVITY = {"refused": 2, "limited": 1, "ok": 0}
 
@@ -53,15 +53,17 @@ class Side:
         """Complete decode steps in all recordings."""
         return sum(recording.complete for recording in self.recordings)
 
-    def representative(self, *, unprofiled: bool) -> int:
+    def representative(self, source: str) -> int:
         """Place of the recording whose step time is the median over all that have one.
 
-        Of two middle ones the faster. 0 where no recording has steps.
+        source: how the step time is known. Of two middle ones the faster. 0 where no recording has
+        steps.
         """
         times = [
             (time, place)
             for place, recording in enumerate(self.recordings)
-            if (time := recording.unprofiled_ns if unprofiled else recording.period_ns) is not None
+            if (time := recording.period_ns if source == PROFILED else recording.step_ns)
+            is not None
         ]
         if not times:
             return 0

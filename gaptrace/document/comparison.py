@@ -50,6 +50,7 @@ FACTS = {
     "driver": "driver",
     "shapes": "tensor shapes recorded",
     "stacks": "Python stacks recorded",
+    "memory": "memory profiled",
 }
 EDGES = {
     "compiling, launched": "compiled_launched",
@@ -61,6 +62,7 @@ GATE_SIGNS = {r.HELD: "✓", r.TRIPPED: "✕"}
 PARTS_SHOWN, MEMBERS_SHOWN = 14, 6
 # Parts below this share of the longer step are drawn as one.
 SMALL_PART = 0.001
+PREDICTED_ENDS = "both ends are predicted steps; their ranges stand in the table of metrics"
 ESTIMATE = "estimate: the unprofiled idle time, split by the shares that causes have as traced"
 
 
@@ -73,13 +75,14 @@ def _changed(label: str, unit: str, field: str, basis: str = "", term: str = "")
 @section(COMPARISON, "gates", "Gates", brief=True)
 def gates(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """What became of each gate, tripped ones first; of held ones the short form gives the count."""
+    names = w.pair_names(result.pairs)
     order = {r.TRIPPED: 0, r.HELD: 2}
     ranked = sorted(result.gates, key=lambda gate: order.get(gate.status, 1))
     shown = [gate for gate in ranked if gate.status != r.HELD or not context.brief]
     columns = (
         t.words("gate", _gate, "gate"),
         t.words("limit", lambda gate: b.Text(gate.gate, "code")),
-        t.words("pair", "pair"),
+        t.words("pair", lambda gate: names.get(gate.pair, gate.pair)),
         t.words("why", "text"),
     )
     yield t.table("gates", "", shown, columns, shown=t.ALL)
@@ -104,10 +107,10 @@ def pairs(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
         b.Column("change", unit=q.SHARE, numeric=True),
         b.Column("verdict", "comparison"),
     )
-    rows = []
+    rows, names = [], w.pair_names(result.pairs)
     for pair in w.by_verdict(result.pairs):
         step = pair.metric("step_time")
-        label = b.Text(pair.label, target=f"{context.prefix}{_prefix(result, pair)}")
+        label = b.Text(names[pair.label], target=f"{context.prefix}{_prefix(result, pair)}")
         change = q.change(step.ratio, q.SHARE, _basis(step), step.note)
         rows.append(b.Row((label, *_ends(step), change, _verdict(step)), q.NS, _basis(step)))
     yield b.Table("pairs", "step time", columns, tuple(rows), shown=len(rows))
@@ -182,10 +185,13 @@ def doubt(pair: r.Pair, context: Context) -> Iterator[b.Block]:
         yield b.Note(
             (unlike, f", compared because of --force: {'; '.join(pair.banner)}"), "refused"
         )
-    if context.brief and pair.notes:
-        yield b.Note((f"{units.counted(len(pair.notes), 'more note')} with --full",))
-    elif not context.brief:
-        yield from (b.Note((text,)) for text in pair.notes)
+    slowed = any(row.verdict == r.NOT_COMPARABLE for row in pair.metrics)
+    # The first note then says what would make the sides comparable.
+    shown = pair.notes if not context.brief else pair.notes[: int(slowed)]
+    level = "limited" if slowed else "note"
+    yield from (b.Note((text,), "note" if i else level) for i, text in enumerate(shown))
+    if rest := len(pair.notes) - len(shown):
+        yield b.Note((f"{units.counted(rest, 'more note')} with --full",))
 
 
 @section(PAIR, "metrics", "Paired metrics", brief=True)
@@ -206,7 +212,8 @@ def metrics(pair: r.Pair, context: Context) -> Iterator[b.Block]:
     rows = tuple(_metric(row, brief=context.brief) for row in shown)
     remarks: dict[str, list[r.MetricRow]] = {}
     for row in shown:
-        if row.note:
+        # What cannot be compared as profiled stands before the table, with the reason.
+        if row.note and row.verdict != r.NOT_COMPARABLE:
             remarks.setdefault(row.note, []).append(row)
     found = tuple(_remark(text, about) for text, about in remarks.items())
     yield b.Table("metrics", "", columns, rows, shown=len(rows), notes=found)
@@ -233,8 +240,12 @@ def _title(row: r.MetricRow, title: str = "") -> b.Text:
 def _ends(row: r.MetricRow) -> tuple[q.Quantity, ...]:
     """The figure on both sides, or why there is none."""
     return tuple(
-        q.Quantity(value, row.unit, _basis(row), reason="" if value is not None else row.note)
-        for value in (row.baseline.value, row.candidate.value)
+        q.Quantity(
+            side.value, row.unit, _basis(row), reason="" if side.value is not None else row.note
+        )
+        if side.low is None
+        else q.ranged(side.value, side.low, side.high, row.unit, _basis(row))
+        for side in (row.baseline, row.candidate)
     )
 
 
@@ -252,6 +263,8 @@ def _interval(row: r.MetricRow) -> b.Cell:
     """The interval of the change, relative to the baseline."""
     if row.basis == r.EXACT:
         return "exact"
+    if row.basis == r.RANGES and row.interval_ratio is None:
+        return None
     low, high = row.interval_ratio or (None, None)
     if low is None or high is None:
         return None
@@ -270,7 +283,7 @@ def _remark(note: str, about: list[r.MetricRow]) -> str:
     if note == r.ONE_RUN:
         return f"* {note}"
     if all(row.change is not None for row in about):
-        return note
+        return note if note != r.VARIES else f"{note}: {', '.join(row.title for row in about)}"
     return f"{note}, so not judged: {', '.join(row.title for row in about)}"
 
 
@@ -339,20 +352,26 @@ def _bars(found: r.Bridge) -> b.Bars:
     kept = [part for part in moved if part in largest and part.share >= SMALL_PART]
     rest = [part.delta_ns for part in moved if part not in kept]
 
-    def bar(key: str, label: str, title: str, ns: q.Number, *, estimated: bool = False) -> b.Bar:
-        return b.Bar(label, (b.Segment(key, title, q.change(ns, q.NS, basis)),), hatched=estimated)
+    def bar(key: str, label: str, ns: q.Number, *, hatched: bool = False) -> b.Bar:
+        return b.Bar(label, (b.Segment(key, label, q.change(ns, q.NS, basis)),), hatched=hatched)
+
+    def drawn_as(part: r.BridgePart) -> b.Bar:
+        label = f"{part.title} (estimate)" if part.estimated else part.title
+        unsure = part.estimated or (part.kind == "idle" and not found.comparable)
+        return bar(part.key, label, part.delta_ns, hatched=unsure)
 
     def end(side: str, step: str, ns: q.Number) -> b.Bar:
         total = q.Quantity(ns, q.NS, basis)
         return b.Bar(f"{side}: {step}", (b.Segment("busy", side, total),), total)
 
     bars = [end("baseline", found.baseline_step, before)]
-    for part in kept:
-        title = f"{part.title} (estimate)" if part.estimated else part.title
-        bars.append(bar(part.key, title, title, part.delta_ns, estimated=part.estimated))
+    drawn = [drawn_as(part) for part in kept]
     if rest:
-        label = units.counted(len(rest), "smaller part")
-        bars.append(bar("other", label, label, sum(rest)))
+        label, smaller = units.counted(len(rest), "smaller part"), sum(rest)
+        # A gain goes in front of the losses, so that the way stays within the steps.
+        place = len(drawn) if smaller > 0 else sum(part.delta_ns < 0 for part in kept)
+        drawn.insert(place, bar("other", label, smaller))
+    bars += drawn
     bars.append(end("candidate", found.candidate_step, after))
     per_step = "" if found.basis == "whole recording" else " per step"
     total = units.text(q.change(after - before, q.NS, basis))
@@ -360,6 +379,7 @@ def _bars(found: r.Bridge) -> b.Bars:
     remarks = (
         f"{total}{per_step} in all, exactly ({steps})",
         ESTIMATE if any(part.estimated for part in found.parts) else "",
+        PREDICTED_ENDS if found.source == r.PREDICTED else "",
         *found.notes,
         w.profiling_remark(found),
     )

@@ -40,7 +40,8 @@ class Rate:
 
     tokens_per_s_range: under speculation, at the fewest and the most tokens a step can give; None
     for no bound. steps_per_s: of steps of any kind. source: `unprofiled` or `as profiled`.
-    dilation: profiled / unprofiled step time.
+    dilation: profiled / unprofiled step time. predicted_unprofiled_step_ns, with its range: where
+    the unprofiled step is not known and can be predicted.
     """
 
     tokens_per_s: float | None = None
@@ -52,6 +53,8 @@ class Rate:
     unprofiled_step_ns: int | None = None
     unprofiled_idle_ns: int | None = None
     issue_ns: int | None = None
+    predicted_unprofiled_step_ns: int | None = None
+    predicted_unprofiled_range_ns: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

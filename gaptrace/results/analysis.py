@@ -225,7 +225,8 @@ class Rate(Struct, frozen=True):
 
     tokens_per_s_range: at the fewest and the most tokens of a step, under speculation; None for no
     bound. steps_per_s: of steps of any kind. source: `unprofiled`, `given` or `as profiled`.
-    dilation: profiled over unprofiled step time.
+    dilation: profiled over unprofiled step time. predicted_unprofiled_step_ns, with its range from
+    the least to the most: of a trace whose unprofiled step is not known, where it can be predicted.
     """
 
     tokens_per_s: Maybe
@@ -238,6 +239,8 @@ class Rate(Struct, frozen=True):
     issue_ns: int | None
     tokens_per_s_range: tuple[Maybe, Maybe] | None = None
     steps_per_s: Maybe = None
+    predicted_unprofiled_step_ns: int | None = None
+    predicted_unprofiled_range_ns: tuple[int, int] | None = None
 
 
 class Headline(Struct, frozen=True):
