@@ -350,15 +350,17 @@ def _bars(found: r.Bridge) -> b.Bars:
     before, after = found.ends
     largest = sorted(moved, key=lambda part: (-abs(part.delta_ns), part.key))[:PARTS_SHOWN]
     kept = [part for part in moved if part in largest and part.share >= SMALL_PART]
-    rest = [part.delta_ns for part in moved if part not in kept]
+    rest = [part for part in moved if part not in kept]
 
     def bar(key: str, label: str, ns: q.Number, *, hatched: bool = False) -> b.Bar:
         return b.Bar(label, (b.Segment(key, label, q.change(ns, q.NS, basis)),), hatched=hatched)
 
+    def unsure(part: r.BridgePart) -> bool:
+        return part.estimated or (part.kind == "idle" and not found.comparable)
+
     def drawn_as(part: r.BridgePart) -> b.Bar:
         label = f"{part.title} (estimate)" if part.estimated else part.title
-        unsure = part.estimated or (part.kind == "idle" and not found.comparable)
-        return bar(part.key, label, part.delta_ns, hatched=unsure)
+        return bar(part.key, label, part.delta_ns, hatched=unsure(part))
 
     def end(side: str, step: str, ns: q.Number) -> b.Bar:
         total = q.Quantity(ns, q.NS, basis)
@@ -367,10 +369,11 @@ def _bars(found: r.Bridge) -> b.Bars:
     bars = [end("baseline", found.baseline_step, before)]
     drawn = [drawn_as(part) for part in kept]
     if rest:
-        label, smaller = units.counted(len(rest), "smaller part"), sum(rest)
+        label = units.counted(len(rest), "smaller part")
+        smaller = sum(part.delta_ns for part in rest)
         # A gain goes in front of the losses, so that the way stays within the steps.
         place = len(drawn) if smaller > 0 else sum(part.delta_ns < 0 for part in kept)
-        drawn.insert(place, bar("other", label, smaller))
+        drawn.insert(place, bar("other", label, smaller, hatched=any(map(unsure, rest))))
     bars += drawn
     bars.append(end("candidate", found.candidate_step, after))
     per_step = "" if found.basis == "whole recording" else " per step"
