@@ -24,6 +24,7 @@ from gaptrace.results.comparison import (
     NOT_COMPARABLE,
     PROFILED,
     WITHHELD,
+    ComparedCell,
     ComparisonResult,
     Pair,
     TwoByTwo,
@@ -56,8 +57,11 @@ def compare_pairs(
     *,
     corners: Mapping[str, Side] | None = None,
     notes: Sequence[str] = (),
+    cells: Sequence[ComparedCell] = (),
 ) -> ComparisonResult:
     """Every pair of baseline and candidate compared; `corners` are the four sides of a 2x2.
+
+    cells: where the pairs stand in two sweeps.
 
     Raises:
         GaptraceError: there is no pair, or one is unlike and not forced.
@@ -74,6 +78,7 @@ def compare_pairs(
         notes=tuple(notes),
         pairs=tuple(found),
         two_by_two=None if corners is None else _square(corners, options, learned),
+        cells=tuple(cells),
     )
 
 

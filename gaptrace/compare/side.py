@@ -17,14 +17,18 @@ _GRAVITY = {"refused": 2, "limited": 1, "ok": 0}
 class Side:
     """Recordings of one thing, repeats of each other, and the analyses behind them.
 
-    label: what to call it. path: what was named. analyses: one per recording, or empty where the
-    recordings come from a saved baseline.
+    label: what to call it. path: what was named. analyses: one per recording, or empty where they
+    are not kept: of a saved baseline (`saved`) and of the points of a sweep (batch, length: where
+    that was varied).
     """
 
     label: str
     path: str
     recordings: tuple[Recording, ...]
     analyses: tuple[Analysis, ...] = ()
+    saved: bool = False
+    batch: int | None = None
+    length: int | None = None
 
     def __post_init__(self) -> None:
         if not self.recordings:
@@ -85,9 +89,11 @@ class Side:
             facts=facts,
             verdict=worst.verdict,
             reasons=tuple(dict.fromkeys(text for r in self.recordings for text in r.reasons)),
-            saved=not self.analyses,
+            saved=self.saved,
             recording=self.recordings[place].path if self.analyses else "",
             step=step,
+            batch=self.batch,
+            length=self.length,
         )
 
 

@@ -6,7 +6,7 @@ One pair is told in one document; several have a part each, the worst first.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -95,10 +95,43 @@ def _gate(gate: r.GateResult) -> b.Text:
     return b.Text(f"{sign} {gate.status}", "verdict", key=gate.status)
 
 
+@section(COMPARISON, "cells", "Cells", brief=True)
+def cells(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
+    """The matrix of two sweeps: how the step of each mode changed at each batch size and length."""
+    modes = tuple(dict.fromkeys(cell.mode for cell in result.cells))
+    at = {(cell.batch, cell.length, cell.mode): cell for cell in result.cells}
+
+    def column(mode: str) -> t.Col:
+        return t.words(mode, lambda point: _cell_text(result, at.get((*point, mode))), "mode")
+
+    columns = (
+        t.counts("batch", t.first, "point"),
+        t.counts("length", lambda point: point[1], "point"),
+        *map(column, modes),
+    )
+    points = dict.fromkeys((cell.batch, cell.length) for cell in result.cells)
+    stars = {
+        w.star(result.pairs[cell.pair].metric("step_time"))
+        for cell in result.cells
+        if cell.pair is not None
+    }
+    notes = (f"* {r.ONE_RUN}",) if any(stars) else ()
+    yield t.table("cells", "change of the step time", points, columns, shown=t.ALL, notes=notes)
+
+
+def _cell_text(result: r.ComparisonResult, cell: r.ComparedCell | None) -> b.Text | None:
+    if cell is None:
+        return None
+    if cell.pair is None:
+        return b.Text(f"only in {'base' if cell.only == 'baseline' else 'cand'}")
+    pair = result.pairs[cell.pair]
+    return b.Text(w.cell_words(pair.metric("step_time")), "verdict", key=pair.verdict)
+
+
 @section(COMPARISON, "pairs", "Pairs", brief=True)
 def pairs(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """The step time of every pair, where there are several; the worst first."""
-    if len(result.pairs) < 2:
+    if len(result.pairs) < 2 or (context.brief and result.cells):
         return
     columns = (
         b.Column("pair", "comparison"),
@@ -175,6 +208,12 @@ def _cell(corner: r.Corner, source: str) -> SquareCell:
 def notes(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """What is to be known about the comparison as a whole."""
     yield from (b.Note((text,)) for text in result.notes)
+    lacking: dict[str, list[str]] = {}
+    for cell in result.cells:
+        if cell.pair is None:
+            lacking.setdefault(cell.only, []).append(w.place_words(cell, cell.mode))
+    for side, places in lacking.items():
+        yield b.Note((f"only in the {side}, so not compared: {'; '.join(places)}",))
 
 
 @section(PAIR, "doubt", "Are they alike", brief=True)
@@ -273,9 +312,8 @@ def _interval(row: r.MetricRow) -> b.Cell:
 
 def _verdict(row: r.MetricRow) -> b.Text:
     """The verdict; a star where runs were not repeated."""
-    mark = " *" if row.note == r.ONE_RUN else ""
     term = w.VERDICT_TERMS.get(row.verdict, "comparison")
-    return b.Text(f"{w.verdict_words(row)}{mark}", "verdict", term=term, key=row.verdict)
+    return b.Text(f"{w.verdict_words(row)}{w.star(row)}", "verdict", term=term, key=row.verdict)
 
 
 def _remark(note: str, about: list[r.MetricRow]) -> str:
@@ -495,10 +533,15 @@ def _prefix(result: r.ComparisonResult, pair: r.Pair) -> str:
 
 def _next(result: r.ComparisonResult) -> b.Section:
     """The commands to type next: look at the worst candidate, and say it again with all details."""
-    paths = [result.pairs[0].baseline.path, *(pair.candidate.path for pair in result.pairs)]
-    worst = w.by_verdict(result.pairs)[0].candidate
+    pair = w.by_verdict(result.pairs)[0]
+    base, worst = pair.baseline, pair.candidate
+    others = [worst] if result.cells else [each.candidate for each in result.pairs]
+    named = dict.fromkeys(side.path for side in others)
+    # A run is named once where its own modes are compared.
+    own = base.path in named and base.mode != worst.mode
+    paths = list(named) if own else [base.path, *named]
     look = worst.path and worst.path != "-" and not worst.saved
-    again = " ".join(shlex.quote(path) for path in dict.fromkeys(paths) if path)
+    again = " ".join(shlex.quote(path) for path in paths if path)
     commands = (
         *((f"gaptrace analyze {shlex.quote(worst.path)}",) if look else ()),
         f"gaptrace compare {again} --full",
@@ -506,17 +549,21 @@ def _next(result: r.ComparisonResult) -> b.Section:
     return b.Section("next", "Next", (b.Note((), "next", commands=commands),))
 
 
-def _identity(pair: r.Pair) -> Iterator[str]:
-    """GPU, model, type and batch, where both sides agree."""
-    left, right = pair.baseline.facts, pair.candidate.facts
+def _identity(pairs: Sequence[r.Pair]) -> Iterator[str]:
+    """GPU, model, type and batch, where both sides of all pairs agree."""
+    sides = [side.facts for pair in pairs for side in (pair.baseline, pair.candidate)]
+    left = sides[0]
     for key in ("model", "gpu", "dtype", "batch", "torch"):
-        if (value := left.get(key)) and value == right.get(key):
+        if (value := left.get(key)) and all(side.get(key) == value for side in sides):
             yield f"{key} {value}" if key in ("batch", "torch") else value
 
 
 def pair_document(pair: r.Pair, context: Context) -> b.Document:
     """Everything that is said about one pair."""
-    found = whole(PAIR, pair, context, pair.label, (w.pair_headline(pair),))
+    # Of two sweeps the title of the whole names the two sides.
+    at_point = pair.baseline.batch or pair.baseline.length
+    name = (at_point and w.place_of(pair)) or pair.label
+    found = whole(PAIR, pair, context, name, (w.pair_headline(pair),))
     return msgspec.structs.replace(found, result=None)
 
 
@@ -524,13 +571,14 @@ def pair_document(pair: r.Pair, context: Context) -> b.Document:
 def comparison_document(result: r.ComparisonResult, context: Context) -> b.Document:
     """Everything that is said about a comparison, in the detail that is asked for."""
     ranked = w.by_verdict(result.pairs)
-    single, first = len(ranked) == 1, ranked[0]
+    single = len(ranked) == 1
+    # A matrix says the rest in short.
+    told = ranked[:1] if result.cells and context.brief else ranked
     parts = tuple(
         pair_document(pair, replace(context, prefix=f"{context.prefix}{_prefix(result, pair)}"))
-        for pair in ranked
+        for pair in told
     )
-    several = f"{first.baseline.label} → {units.count(len(ranked))} others"
-    title, answer = first.label if single else several, (w.headline(result),)
-    found = whole(COMPARISON, result, context, title, answer, _identity(first))
+    title, answer = w.title(result), (w.headline(result),)
+    found = whole(COMPARISON, result, context, title, answer, _identity(ranked))
     sections = (*found.sections, *(parts[0].sections if single else ()), _next(result))
     return msgspec.structs.replace(found, sections=sections, parts=() if single else parts)

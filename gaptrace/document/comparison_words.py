@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gaptrace import units
-from gaptrace.document.sweep_words import point_words
+from gaptrace.document.sweep_words import Sized, point_words
 from gaptrace.quantity import NS, POINTS, SHARE, TIMES, Quantity, change
 from gaptrace.results import comparison as r
 from gaptrace.vocabulary import CAUSES, OP_CLASSES
@@ -120,9 +120,7 @@ def _headline(comparison: r.ComparisonResult) -> str:
 def _several(pairs: Sequence[r.Pair]) -> str:
     """How many pairs share the worst verdict, and the worst of them with its step times."""
     ranked = by_verdict(pairs)
-    worst = ranked[0]
-    alike = sum(STATUS[pair.verdict] == STATUS[worst.verdict] for pair in ranked)
-    line = f"{STATUS[worst.verdict]} in {alike} of {kinds_of(pairs, len(ranked))}"
+    worst, line = ranked[0], _status(ranked)
     if worst.verdict == r.WITHIN_NOISE:
         return f"{line}."
     step, name = worst.metric("step_time"), pair_names(pairs)[worst.label]
@@ -131,21 +129,52 @@ def _several(pairs: Sequence[r.Pair]) -> str:
     return f"{line}; {name}: {_times(step)}{_size(worst)}."
 
 
+def _status(ranked: Sequence[r.Pair]) -> str:
+    """`Worse in 1 of 4 modes`: how many share the verdict of the worst."""
+    status = STATUS[ranked[0].verdict]
+    alike = sum(STATUS[pair.verdict] == status for pair in ranked)
+    return f"{status} in {alike} of {kinds_of(ranked, len(ranked))}"
+
+
 def pair_names(pairs: Sequence[r.Pair]) -> dict[str, str]:
     """What sets each pair apart from the others, by label: its mode and point, else the label."""
-    found = {pair.label: _place(pair) for pair in pairs}
+    found = {pair.label: place_of(pair) for pair in pairs}
     apart = all(found.values()) and len(set(found.values())) == len(found)
     return found if apart and len(pairs) > 1 else {pair.label: pair.label for pair in pairs}
 
 
-def _place(pair: r.Pair) -> str:
+def place_of(pair: r.Pair) -> str:
     """Mode, batch size and length where both sides have the same; else empty."""
     sides = (pair.baseline, pair.candidate)
     places = [(side.mode, side.batch, side.length) for side in sides]
     if places[0] != places[1] or sides[0].mode is None:
         return ""
-    point = point_words(sides[0])
-    return f"{point}, {sides[0].mode}" if point else sides[0].mode
+    return place_words(sides[0], sides[0].mode)
+
+
+def place_words(point: Sized, mode: str) -> str:
+    """`graph`, or at a point of a sweep `batch 8, length 128, graph`."""
+    return ", ".join(part for part in (point_words(point), mode) if part)
+
+
+def title(comparison: r.ComparisonResult) -> str:
+    """What is compared: the pair, the baseline and how many others, or two runs with the status."""
+    pairs = comparison.pairs
+    if len(pairs) == 1:
+        return pairs[0].label
+    ends = {(_whole(pair.baseline), _whole(pair.candidate)) for pair in pairs}
+    if len(ends) > 1 or not all(place_of(pair) for pair in pairs):
+        return f"{pairs[0].baseline.label} → {units.count(len(pairs))} others"
+    status = _status(by_verdict(pairs))
+    if any(gate.status == r.TRIPPED for gate in comparison.gates):
+        status = f"gate tripped, {status[:1].lower()}{status[1:]}"
+    return f"{' → '.join(ends.pop())}: {status[:1].lower()}{status[1:]}"
+
+
+def _whole(side: r.ComparedSide) -> str:
+    """The run or sweep that a side is a mode of, by its label: the part before mode and point."""
+    label = side.label.removesuffix(f"/{side.mode}")
+    return label.rpartition("/")[0] if side.batch or side.length else label
 
 
 def kinds_of(pairs: Sequence[r.Pair], count: int) -> str:
@@ -249,6 +278,21 @@ def bridge_sentence(bridge: r.Bridge | None) -> str:
     if not causes or not idle:
         return line
     return f"{line}; most of the idle that {'came' if idle > 0 else 'went'} was {causes} (estimate)"
+
+
+def star(row: r.MetricRow) -> str:
+    """Marks a verdict that stands on the steps of one run a side."""
+    return " *" if row.note == r.ONE_RUN else ""
+
+
+def cell_words(step: r.MetricRow) -> str:
+    """A change and its verdict where there is room for a few letters: `+28 % worse *`."""
+    if step.ratio is None:
+        return SHORT_VERDICTS.get(step.verdict, "not judged")
+    verdict = {r.WITHIN_NOISE: "noise"}.get(step.verdict, step.verdict)
+    if step.verdict in r.UNJUDGED:
+        verdict = "not judged"
+    return f"{signed(step.ratio, SHARE)} {verdict}{star(step)}"
 
 
 def verdict_words(row: r.MetricRow) -> str:

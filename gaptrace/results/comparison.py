@@ -368,6 +368,20 @@ class TwoByTwo(Struct, frozen=True):
         return dict(zip(("eager", "graph", "compiled", "compiled-graph"), found, strict=True))
 
 
+class ComparedCell(Struct, frozen=True):
+    """One mode at one point of two sweeps: which pair it is, or which sweep alone has it.
+
+    pair: place in `ComparisonResult.pairs`, None where one sweep alone has the cell. only: which,
+    `baseline` or `candidate`. batch, length: None where that was not varied.
+    """
+
+    batch: int | None
+    length: int | None
+    mode: str
+    pair: int | None
+    only: str = ""
+
+
 class GateResult(Struct, frozen=True):
     """What became of one gate on one pair (or one run, where `pair` is its label).
 
@@ -400,6 +414,7 @@ class ComparisonResult(Struct, frozen=True):
 
     forced: unlike runs were compared. seed, resamples: of the noise. notes: about the comparison
     as a whole (a mode that could not be recorded). two_by_two: where all four modes are there.
+    cells: every mode at every point, where two sweeps are compared.
     """
 
     forced: bool
@@ -410,4 +425,5 @@ class ComparisonResult(Struct, frozen=True):
     two_by_two: TwoByTwo | None
     gates: tuple[GateResult, ...] = ()
     sentence: str = ""
+    cells: tuple[ComparedCell, ...] = ()
     schema: str = field(default=COMPARISON)
