@@ -12,7 +12,6 @@ from gaptrace.compare.bridge import MEDIAN_STEP, WHOLE, build_bridge, busy_chang
 from gaptrace.compare.figures import sources
 from gaptrace.compare.likeness import Likeness, host_figures, likeness
 from gaptrace.compare.match import learn_ops, match_kernels
-from gaptrace.compare.metrics import BY_ID
 from gaptrace.compare.noise import RESAMPLES, SEED
 from gaptrace.compare.rows import metric_rows
 from gaptrace.compare.side import Side
@@ -26,6 +25,7 @@ from gaptrace.results.comparison import (
     WITHHELD,
     ComparedCell,
     ComparisonResult,
+    MetricRow,
     Pair,
     TwoByTwo,
 )
@@ -108,7 +108,7 @@ def _pair(
             "compare runs of the same thing, or use --force to compare them all the same",
         )
     chosen = chosen or sources((baseline.recordings, candidate.recordings), alike.profiled)
-    profiled = _profiled(alike, chosen)
+    profiled = [name for name in alike.profiled if chosen[name] == PROFILED]
     unjudged = dict.fromkeys(profiled, (NOT_COMPARABLE, alike.slowed))
     # A count of another piece of work is wrong even without a profiler.
     unjudged |= {
@@ -141,7 +141,7 @@ def _pair(
         candidate=candidate.view(right.place, right.step),
         verdict=step.verdict,
         banner=alike.unlike,
-        notes=(*_slowing(alike, chosen), *alike.notes),
+        notes=(*_slowing(alike, chosen, rows), *alike.notes),
         step_ns=times,
         factor=max(known) / min(known) if len(known) == 2 else None,
         metrics=rows,
@@ -151,19 +151,16 @@ def _pair(
     )
 
 
-def _profiled(alike: Likeness, chosen: Mapping[str, str]) -> frozenset[str]:
-    """The metrics that are known as profiled alone and cannot be compared so."""
-    return frozenset(name for name in alike.profiled if chosen[name] == PROFILED)
-
-
-def _slowing(alike: Likeness, chosen: Mapping[str, str]) -> tuple[str, ...]:
+def _slowing(
+    alike: Likeness, chosen: Mapping[str, str], rows: Sequence[MetricRow]
+) -> tuple[str, ...]:
     """What slowed a host under the profiler, what that takes away, and what brings it back."""
     if GIVEN in chosen.values():
         return ("a given step time is taken to scatter as the traced steps do",)
     if not alike.slowed:
         return ()
     line = f"{alike.slowed}, which slows the host under the profiler"
-    titles = [BY_ID[name].title for name in BY_ID if name in _profiled(alike, chosen)]
+    titles = [row.title for row in rows if row.verdict == NOT_COMPARABLE]
     if not titles:
         return (line,)
     return (f"{line}: {', '.join(titles)} cannot be compared as profiled; {REMEDY}",)

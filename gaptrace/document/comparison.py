@@ -120,12 +120,14 @@ def cells(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
 
 
 def _cell_text(result: r.ComparisonResult, cell: r.ComparedCell | None) -> b.Text | None:
+    """The change and its verdict, which leads to the pair; or which side alone has the cell."""
     if cell is None:
         return None
     if cell.pair is None:
         return b.Text(f"only in {'base' if cell.only == 'baseline' else 'cand'}")
     pair = result.pairs[cell.pair]
-    return b.Text(w.cell_words(pair.metric("step_time")), "verdict", key=pair.verdict)
+    words = w.cell_words(pair.metric("step_time"))
+    return b.Text(words, "verdict", key=pair.verdict, target=_name(pair))
 
 
 @section(COMPARISON, "pairs", "Pairs", brief=True)
@@ -143,7 +145,7 @@ def pairs(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     rows, names = [], w.pair_names(result.pairs)
     for pair in w.by_verdict(result.pairs):
         step = pair.metric("step_time")
-        label = b.Text(names[pair.label], target=f"{context.prefix}{_prefix(result, pair)}")
+        label = b.Text(names[pair.label], target=_name(pair))
         change = q.change(step.ratio, q.SHARE, _basis(step), step.note)
         rows.append(b.Row((label, *_ends(step), change, _verdict(step)), q.NS, _basis(step)))
     yield b.Table("pairs", "step time", columns, tuple(rows), shown=len(rows))
@@ -558,12 +560,15 @@ def _identity(pairs: Sequence[r.Pair]) -> Iterator[str]:
             yield f"{key} {value}" if key in ("batch", "torch") else value
 
 
+def _name(pair: r.Pair) -> str:
+    """The title of a pair, by which a page finds its part; the title of two sweeps names both."""
+    at_point = pair.baseline.batch or pair.baseline.length
+    return (at_point and w.place_of(pair)) or pair.label
+
+
 def pair_document(pair: r.Pair, context: Context) -> b.Document:
     """Everything that is said about one pair."""
-    # Of two sweeps the title of the whole names the two sides.
-    at_point = pair.baseline.batch or pair.baseline.length
-    name = (at_point and w.place_of(pair)) or pair.label
-    found = whole(PAIR, pair, context, name, (w.pair_headline(pair),))
+    found = whole(PAIR, pair, context, _name(pair), (w.pair_headline(pair),))
     return msgspec.structs.replace(found, result=None)
 
 
