@@ -21,7 +21,7 @@ from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import spread
 from gaptrace.measure.steps import Steps
-from gaptrace.quantity import Number
+from gaptrace.quantity import GIVEN, Number
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.analysis import Kernels
 from gaptrace.trace import Ints
@@ -67,7 +67,9 @@ class Recording:
     order; empty arrays where steps are withheld. complete: how many of them are complete (the open
     step stands in where none is). whole: the whole recording of the device, the same columns from
     `period_ns` on without host dispatch, plain integers. unprofiled_ns, issue_ns, with their
-    samples; peak_memory in bytes: from the run's manifest, None without. kernels: by name, longest
+    samples; peak_memory in bytes: from the run's manifest, None without. given: `unprofiled_ns` was
+    given by hand. predicted_ns, predicted_range: the unprofiled step as far as it was predicted,
+    with the least and the most that it may be. kernels: by name, longest
     first; kernel_tokens: the tokens they were counted over. captured: kernels inside replays, as a
     share of all; generated: kernels by a compiler, likewise.
     """
@@ -93,6 +95,9 @@ class Recording:
     kernel_tokens: Number
     captured: float
     generated: float
+    given: bool = False
+    predicted_ns: int | None = None
+    predicted_range: tuple[int, int] | None = None
 
     def withholds(self, *names: str) -> bool:
         """Whether any of the names is withheld."""
@@ -103,6 +108,11 @@ class Recording:
         """Median traced step time in ns; None without steps."""
         median = spread(self.steps["period_ns"]).median
         return None if median is None else int(median)
+
+    @property
+    def step_ns(self) -> int | None:
+        """Step time in ns without the profiler: measured or given, else predicted, else None."""
+        return self.predicted_ns if self.unprofiled_ns is None else self.unprofiled_ns
 
 
 def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
@@ -138,6 +148,8 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     if bound is not None and issue is not None:
         issue, issued = min(issue, bound[0]), np.minimum(issued, bound[0])
     count = sum(kernel.count for kernel in kernels) or 1
+    rate = analysis.headline.rate
+    by_hand = rate.source == GIVEN
     return Recording(
         path=analysis.source.path,
         run=run,
@@ -151,8 +163,9 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         complete=int(columns["closed"].sum()),
         steps=columns,
         whole=whole,
-        unprofiled_ns=manifest.step_ns,
-        unprofiled_samples=_unprofiled(manifest),
+        unprofiled_ns=rate.unprofiled_step_ns if by_hand else manifest.step_ns,
+        # Samples of a run are no noise of a time that somebody else measured.
+        unprofiled_samples=_integers(None) if by_hand else _unprofiled(manifest),
         issue_ns=issue,
         issue_samples=issued,
         peak_memory=manifest.peak_memory,
@@ -162,6 +175,9 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         generated=sum(row.per_token for row in table.rows if row.backend == "Inductor")
         * tokens
         / count,
+        given=by_hand,
+        predicted_ns=analysis.predicted.step_ns,
+        predicted_range=analysis.predicted.range_ns,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from gaptrace.measure.options import Options
 
 if TYPE_CHECKING:
     from gaptrace.reading.runfolder import RunFolder
-    from gaptrace.results.run import SweepResult
+    from gaptrace.results.run import SweepPoint, SweepResult
     from gaptrace.runs.run import RunAnalysis
 
 
@@ -36,6 +37,22 @@ def read_points(path: str, options: Options, *, use_cache: bool) -> SweepResult:
         for point in sweep.points
     ]
     return said(analyze_sweep(sweep.name, path, points, missing=sweep.missing))
+
+
+def read_each_point(
+    path: str, options: Options, *, use_cache: bool
+) -> Iterator[tuple[SweepPoint, RunAnalysis]]:
+    """Every point of the sweep at a path with its modes and repeats, one after another.
+
+    Only the traces of the point that was asked for last need be in memory.
+    """
+    from gaptrace.reading.runfolder import read_sweep
+    from gaptrace.results.run import SweepPoint
+
+    for point in read_sweep(path).points:
+        where = str(point.run.path)
+        run = _analyzed(point.run, where, options, use_cache=use_cache)
+        yield SweepPoint(point.name, point.batch, point.length, where), run
 
 
 def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool) -> RunAnalysis:

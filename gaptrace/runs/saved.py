@@ -67,6 +67,9 @@ class SavedRecording(Struct, frozen=True):
     captured: float
     generated: float
     kernels: tuple[SavedKernel, ...]
+    given: bool = False
+    predicted_ns: int | None = None
+    predicted_range: tuple[int, int] | None = None
 
 
 class SavedFile(Struct, frozen=True):

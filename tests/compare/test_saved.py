@@ -171,7 +171,8 @@ def test_a_baseline_of_the_version_before_compares_with_a_new_run() -> None:
     """It lacks causes that are told apart since; those are 0, and the rest still sums."""
     old = load_saved("tests/data/before/bad_item.gaptrace.json").modes["eager"]
     run = read_run("sample_traces/bad_item", Options(), use_cache=False)
-    found = compare([side(*old), Side.of(run.repeats("eager"), label="new")]).pairs[0]
+    baseline = Side("old", "old.gaptrace.json", old, saved=True)
+    found = compare([baseline, Side.of(run.repeats("eager"), label="new")]).pairs[0]
     for name in ("step_time", "kernels", "launches", "busy"):
         row = found.metric(name)
         assert row.baseline.value == row.candidate.value, name
