@@ -342,7 +342,7 @@ def _traced(shown: list[r.MetricRow]) -> b.Table:
         if row.as_profiled is not None:
             ends = (q.Quantity(end, row.unit, q.TRACED) for end in row.as_profiled)
             rows.append(b.Row((row.title, *ends), row.unit, q.TRACED))
-    return b.Table("traced", "the same as profiled", columns, tuple(rows), folded=True)
+    return b.Table("traced", "these figures as profiled", columns, tuple(rows), folded=True)
 
 
 @section(PAIR, "bridge", "Bridge", brief=True)
