@@ -157,6 +157,10 @@ def _result(gate: Gate, label: str, status: str, **rest: Any) -> GateResult:
     )
 
 
+# A prediction is a reason to measure, not to stop a change.
+PREDICTED_ONLY = "the figures are predicted, not measured (--unprofiled-step, gaptrace collect)"
+
+
 def _relative(gate: Gate, pair: Pair) -> GateResult:
     row = pair.metric(gate.metric.id)
     before, after = row.baseline.value, row.candidate.value
@@ -172,6 +176,8 @@ def _relative(gate: Gate, pair: Pair) -> GateResult:
     worse = -size if row.better == HIGHER else size
     if worse > gate.limit:
         reason, over = WITHIN_NOISE, worse - gate.limit if worse != float("inf") else None
+        if row.verdict == WORSE and row.basis == RANGES:
+            return _result(gate, pair.label, NOT_JUDGED, reason=PREDICTED_ONLY)
         if row.verdict == WORSE:
             status, reason = TRIPPED, row.note or BEYOND.get(row.basis, "")
     return _result(

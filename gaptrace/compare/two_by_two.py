@@ -16,6 +16,7 @@ from gaptrace.compare.work import mode_of
 from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.results.comparison import (
     NOT_COMPARABLE,
+    PREDICTED,
     PROFILED,
     Corner,
     Effect,
@@ -57,8 +58,9 @@ def two_by_two(sides: Mapping[str, Side], pairs: Mapping[str, Pair]) -> TwoByTwo
     }
     known = [(c.step_ns, i, c.label) for i, c in enumerate(corners.values()) if c.step_ns]
     steps = [pair.metric("step_time") for pair in pairs.values()]
-    if any(step.verdict == NOT_COMPARABLE for step in steps):
-        # The profiler slowed some hosts and not others, so none can be called the fastest.
+    if any(step.verdict == NOT_COMPARABLE or step.source == PREDICTED for step in steps):
+        # The profiler slowed some hosts and not others, and a prediction is no measurement: none
+        # can be called the fastest.
         known = []
     eager = corners["eager"].step_ns
     cells: dict[str, Any] = {
