@@ -134,10 +134,10 @@ def _extern(scheduler: Any, node: Any, results: dict[str, list[str]]) -> Extern:
     name = name.removeprefix("torch.ops.").removeprefix("extern_kernels.")
     if name.count(".") and not name.startswith("aten."):
         name = name.removesuffix(".default")
-    reads = _accesses(scheduler, node, node.read_writes.reads)
+    reads = _accesses(scheduler, node.read_writes.reads)
     names = [buffer.get_name() for buffer in node.get_outputs()]
     names += [part for name in list(names) for part in results.get(name, ())]
-    whole = [_whole(scheduler, name) for name in names]
+    whole = [_whole(name) for name in names]
     writes = tuple(access for access in whole if access is not None)
     operator = _operator(name)
     callers = {
@@ -175,7 +175,7 @@ def _generated(scheduler: Any, node: Any, kind: str | None) -> Kernel:
             users = [user for user in buffer.users if not user.is_weak]
             inside.add(name)
             deps = [d for d in member.read_writes.writes if d.name == name]
-            access = next((_access(scheduler, d, real, "write") for d in deps), None)
+            access = next((_access(d, real, "write") for d in deps), None)
             if access is None:
                 continue
             if not mutated and users and all(user.get_name() in member_names for user in users):
@@ -191,7 +191,7 @@ def _generated(scheduler: Any, node: Any, kind: str | None) -> Kernel:
             if dep.name in inside or type(dep).__name__ == "WeakDep":
                 continue
             real = scheduler.mutation_real_name.get(dep.name, dep.name)
-            access = _access(scheduler, dep, real, "read")
+            access = _access(dep, real, "read")
             # An in-place scatter depends on the whole buffer it writes; it does not load it.
             if access is None or (type(dep).__name__ == "StarDep" and real in writes):
                 continue
@@ -249,20 +249,20 @@ def _merge(reads: dict[str, list[Access]]) -> Iterator[Access]:
         )
 
 
-def _accesses(scheduler: Any, node: Any, deps: Iterable[Any]) -> list[Access]:
+def _accesses(scheduler: Any, deps: Iterable[Any]) -> list[Access]:
     by_buffer: dict[str, Access] = {}
     for dep in deps:
         if type(dep).__name__ == "WeakDep":
             continue
         real = scheduler.mutation_real_name.get(dep.name, dep.name)
-        access = _access(scheduler, dep, real, "read")
+        access = _access(dep, real, "read")
         if access is not None:
             by_buffer.setdefault(real, access)
     return list(by_buffer.values())
 
 
-def _access(scheduler: Any, dep: Any, real: str, way: str) -> Access | None:
-    whole = _whole(scheduler, real)
+def _access(dep: Any, real: str, way: str) -> Access | None:
+    whole = _whole(real)
     if whole is None:
         return None
     if type(dep).__name__ != "MemoryDep":
@@ -285,7 +285,7 @@ def _indirect(dep: Any) -> bool:
     return bool(dep.is_indirect()) if hasattr(dep, "is_indirect") else False
 
 
-def _whole(scheduler: Any, name: str) -> Access | None:
+def _whole(name: str) -> Access | None:
     from torch._inductor.virtualized import V
 
     graph = V.graph

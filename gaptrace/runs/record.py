@@ -13,14 +13,13 @@ from gaptrace.analysis import Analysis
 from gaptrace.document.answers import plain, run_answer
 from gaptrace.measure.record import first_line
 from gaptrace.predict.predict import predict_run
-from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
+from gaptrace.quantity import EXACT
 from gaptrace.results import run as r
 from gaptrace.results.manifest import Autotune
 from gaptrace.results.prediction import SquareCell
 from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch
 from gaptrace.runs.startup import seam_prices, tuning_gain
 
-PROFILED = "as profiled"
 _SECTIONS = ("piecewise", "buckets", "autotune", "cudagraph_trees")
 
 
@@ -85,7 +84,7 @@ def _row(
         cell = next((cell for cell in cells if cell.reason), cells[0])
         return _not_recorded(cell)
     head = first_line(analysis.headline)
-    dispatch, source = host_dispatch(analysis)
+    dispatch, bound, basis = host_dispatch(analysis)
     limits, steps = analysis.ceilings, analysis.headline.steps
     assert analysis.result is not None
     findings = analysis.result.findings
@@ -105,8 +104,8 @@ def _row(
         kernels=steps["kernels"].median,
         launches=steps["launches"].median,
         host_dispatch_ns=dispatch,
-        host_bound=AT_MOST if source.endswith("upper bound") else EXACT,
-        host_basis=TRACED if source == PROFILED else UNPROFILED,
+        host_bound=bound,
+        host_basis=basis,
         binding=limits.binding,
         paced_by=limits.paced_by,
         verdict=analysis.quality.verdict,

@@ -14,6 +14,7 @@ from gaptrace.analysis import Analysis, analyze
 from gaptrace.measure.options import Options
 from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import median_place
+from gaptrace.quantity import EXACT, TRACED, Bound, Maybe
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.run import ModeStart, RunResult
 from gaptrace.trace import Trace
@@ -111,16 +112,16 @@ class RunAnalysis:
         }
 
 
-def host_dispatch(analysis: Analysis) -> tuple[float | None, str]:
-    """Host dispatch of a step in ns and how it is known: what the launch ceiling stands on.
+def host_dispatch(analysis: Analysis) -> tuple[Maybe, Bound, str]:
+    """Host dispatch of a step in ns, its bound and basis: what the launch ceiling stands on.
 
     Unprofiled where the run timed it; else, and where the ceilings are withheld, the median of the
-    profiled steps, `as profiled`. None where it was withheld.
+    profiled steps. None where it was withheld.
     """
     limits = analysis.ceilings
     if limits.host_dispatch_ns is not None:
-        return limits.host_dispatch_ns, limits.host_dispatch_source
-    return analysis.headline.steps["host_dispatch_ns"].median, "as profiled"
+        return limits.host_dispatch_ns, limits.host_dispatch_bound, limits.host_dispatch_basis
+    return analysis.headline.steps["host_dispatch_ns"].median, EXACT, TRACED
 
 
 # Gets the trace of a cell; None where it has none.
