@@ -48,7 +48,6 @@ def create_app(runs: Library) -> Dash:
         title="gaptrace",
         update_title=None,
         assets_folder=ASSETS,
-        assets_ignore="first.js",
         index_string=document(),
         serve_locally=True,
         suppress_callback_exceptions=True,

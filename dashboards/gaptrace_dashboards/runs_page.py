@@ -168,9 +168,9 @@ def runs_page(library: Library) -> list[Any]:
         html.P(progress_words(library), id="runs-progress", className="soft", role="status"),
         html.Div(
             [
-                html.Label("filter", htmlFor="grid-filter", className="hide"),
+                html.Label("filter", htmlFor="runs-grid-filter", className="hide"),
                 dcc.Input(
-                    id="grid-filter", type="search", placeholder="filter runs  ( / )",
+                    id="runs-grid-filter", type="search", placeholder="filter runs  ( / )",
                     className="filter", debounce=False,
                 ),
                 html.Button("Compare", id="compare-button", disabled=True, type="button"),
