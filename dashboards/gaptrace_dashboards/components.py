@@ -8,7 +8,7 @@ script puts in. Long tables are grids. Nothing is drawn or worded here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -86,6 +86,29 @@ def answer(sentence: Sentence, page: Page) -> html.Div:
     """The first line of a page."""
     said = [inline(part, page) for part in sentence.parts]
     return component(element("h1", said, id="sentence", class_="answer"))
+
+
+def header(
+    about: Sequence[Any], actions: Sequence[Any], views: Iterable[tuple[str, str, bool]],
+    id_: str, label: str,
+) -> html.Div:  # fmt: skip
+    """The first line of a page: what it is about, what to do with it, and its other views.
+
+    views: name, address, and whether it is the one that is shown. id_ and label: of the views.
+    """
+    links = [
+        html.A(name, href=href, className="button",
+               **({"aria-current": "page"} if shown else {}))
+        for name, href, shown in views
+    ]  # fmt: skip
+    return html.Div(
+        [
+            html.P(about, className="who"),
+            html.Div(actions, className="actions"),
+            html.Nav(links, id=id_, className="views", **{"aria-label": label}) if links else None,
+        ],
+        className="runhead",
+    )
 
 
 def sections(found: Sequence[Section], page: Page) -> list[html.Section]:
