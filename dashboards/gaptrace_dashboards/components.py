@@ -145,7 +145,7 @@ def _grid(block: Table, page: Page) -> list[Any]:
     id_ = f"{block.id.removesuffix('-table')}-grid"
     columns, rows = of_table(block)
     parts: list[Any] = [
-        *filter_tools(id_, f"filter {block.title}"),
+        filter_tools(id_, f"filter {block.title}", "filter"),
         grid(id_, columns, rows, height=min(54 + 30 * len(rows), GRID_HEIGHT)),
         component([element("p", prose(note), class_="soft") for note in block.notes],
                   meanings(columns, page)),
@@ -155,19 +155,18 @@ def _grid(block: Table, page: Page) -> list[Any]:
     return [html.H3(block.title) if block.title else None, *parts]
 
 
-def filter_tools(id_: str, label: str) -> list[html.Div]:
-    """The filter and the copy button of a grid."""
-    return [
-        html.Div(
-            [
-                html.Label(label, htmlFor=f"{id_}-filter", className="hide"),
-                dcc.Input(id=f"{id_}-filter", type="search", placeholder="filter",
-                          className="filter grid-filter"),
-                html.Button("Copy CSV", type="button", className="csv", **{"data-grid": id_}),
-            ],
-            className="tools",
-        )
-    ]  # fmt: skip
+def filter_tools(id_: str, label: str, hint: str, *more: Any) -> html.Div:
+    """The filter of a grid, more to do with its rows, and the copy button, then at the right."""
+    return html.Div(
+        [
+            html.Label(label, htmlFor=f"{id_}-filter", className="hide"),
+            dcc.Input(id=f"{id_}-filter", type="search", placeholder=hint, className="filter"),
+            *more,
+            html.Button("Copy CSV", type="button", className="csv right" if more else "csv",
+                        **{"data-grid": id_}),
+        ],
+        className="tools",
+    )  # fmt: skip
 
 
 def meanings(columns: Sequence[Column], page: Page) -> Element | None:
