@@ -8,6 +8,7 @@ go with it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gaptrace.quantity import BYTES, COUNT, NS, SHARE, TOKENS_PER_S
@@ -162,6 +163,22 @@ PHASES = _words(
     ("idle", "idle", "phase", "#B6BECB", "#67728A", "solid", "i"),
     ("capture", "capture", "phase", "#B6BECB", "#67728A", "solid", "c"),
 )
+
+# What bars, charts and columns name as their `look`; bars of op classes may have causes in them.
+LOOKS: dict[str, Mapping[str, Word]] = {
+    "cause": {**HOST_CLASSES, BUSY.id: BUSY, IDLE.id: IDLE},
+    "host": {**HOST_CLASSES, BUSY.id: BUSY, IDLE.id: IDLE},
+    "class": OP_CLASSES,
+    "mode": MODES,
+    "phase": PHASES,
+}
+
+
+def word_of(key: str, look: str) -> tuple[str, Word | None]:
+    """A vocabulary and its entry for a key: of the vocabulary `look`, else of any that holds it."""
+    found = (name for name in (look, *LOOKS) if key in LOOKS.get(name, {}))
+    name = next(found, "")
+    return name, LOOKS[name][key] if name else None
 
 
 @dataclass(frozen=True)

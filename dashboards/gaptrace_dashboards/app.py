@@ -25,7 +25,6 @@ from gaptrace_dashboards.library import FAILED, WORKING, Library, Recording, rec
 from gaptrace_dashboards.routes import Desk, add_routes
 from gaptrace_dashboards.run_page import modes_page, run_page, tab_content
 from gaptrace_dashboards.runs_page import (
-    COLUMNS,
     grid_rows,
     headline,
     ladder_part,
@@ -48,7 +47,6 @@ def create_app(runs: Library) -> Dash:
         title="gaptrace",
         update_title=None,
         assets_folder=ASSETS,
-        assets_ignore="first.js",
         index_string=document(),
         serve_locally=True,
         suppress_callback_exceptions=True,
@@ -188,7 +186,7 @@ def _add_callbacks(app: Dash, desk: Desk) -> None:
         busy = any(entry.state == WORKING for entry in library.entries())
         if version == known and not busy:
             return (no_update,) * 6
-        rows = flat(COLUMNS, grid_rows(library))
+        rows = flat(grid_rows(library))
         return (
             rows,
             {"height": table_height(len(rows)), "width": "100%"},

@@ -15,9 +15,16 @@ from gaptrace.render.elements import element
 from gaptrace.render.html_blocks import Page
 from gaptrace.results.comparison import ComparisonResult
 from gaptrace.timeline.columns import as_data
-from gaptrace_dashboards.components import Places, component, sections, state_page
+from gaptrace_dashboards.components import Places, component, header, sections, state_page
 from gaptrace_dashboards.library import Recording
-from gaptrace_dashboards.urls import State, compare_url, comparison_report_url, run_url
+from gaptrace_dashboards.urls import (
+    COMPARISON_REPORT,
+    TIMELINES,
+    State,
+    address,
+    compare_url,
+    run_url,
+)
 
 LONG = 240
 
@@ -67,8 +74,7 @@ def compare_page(state: State, found: Sequence[Recording], compared: Compared) -
 
 def _source(state: State, place: int) -> str:
     """Where the script gets the timelines of a pair."""
-    address = compare_url(state.runs, pair=place, force=int(state.forced))
-    return address.replace("/compare?", "/api/compare?")
+    return address(TIMELINES, state.runs, pair=place, force=int(state.forced))
 
 
 def timelines(compared: Compared, place: int) -> list[dict[str, Any]]:
@@ -97,34 +103,17 @@ def _header(state: State, found: Sequence[Recording], place: int) -> html.Div:
         html.Span([" → " if i == 1 else " · " if i else "", html.A(r.row.name, href=run_url(r.id))])
         for i, r in enumerate(found)
     ]
-    choice = [
-        html.A(
-            f"baseline → {r.row.name}",
-            href=compare_url(runs, pair=i, **force),
-            className="button",
-            **({"aria-current": "true"} if i == place else {}),
-        )
+    actions = [
+        html.A("Swap (c)", id="swap", className="button", href=compare_url(swapped, **force)),
+        html.A("Download report", id="download", className="button",
+               href=address(COMPARISON_REPORT, runs, **force), download="comparison.html"),
+    ]  # fmt: skip
+    pairs = [
+        (f"baseline → {r.row.name}", compare_url(runs, pair=i, **force), i == place)
         for i, r in enumerate(found[1:])
     ]
-    return html.Div(
-        [
-            html.P([html.B("Compare "), *names], className="who"),
-            html.Div(
-                [
-                    html.A("Swap (c)", id="swap", className="button",
-                           href=compare_url(swapped, **force)),
-                    html.A("Download report", id="download", className="button",
-                           href=comparison_report_url(runs, forced=state.forced),
-                           download="comparison.html"),
-                ],
-                className="actions",
-            ),
-            html.Nav(choice, className="views pairs", **{"aria-label": "which pair"})
-            if len(choice) > 1
-            else None,
-        ],
-        className="runhead",
-    )  # fmt: skip
+    several = pairs if len(pairs) > 1 else []
+    return header([html.B("Compare "), *names], actions, several, "pairs", "which pair")
 
 
 def refused_page(state: State, message: str) -> html.Div:

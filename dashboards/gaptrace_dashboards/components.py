@@ -8,7 +8,7 @@ script puts in. Long tables are grids. Nothing is drawn or worded here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -88,6 +88,29 @@ def answer(sentence: Sentence, page: Page) -> html.Div:
     return component(element("h1", said, id="sentence", class_="answer"))
 
 
+def header(
+    about: Sequence[Any], actions: Sequence[Any], views: Iterable[tuple[str, str, bool]],
+    id_: str, label: str,
+) -> html.Div:  # fmt: skip
+    """The first line of a page: what it is about, what to do with it, and its other views.
+
+    views: name, address, and whether it is the one that is shown. id_ and label: of the views.
+    """
+    links = [
+        html.A(name, href=href, className="button",
+               **({"aria-current": "page"} if shown else {}))
+        for name, href, shown in views
+    ]  # fmt: skip
+    return html.Div(
+        [
+            html.P(about, className="who"),
+            html.Div(actions, className="actions"),
+            html.Nav(links, id=id_, className="views", **{"aria-label": label}) if links else None,
+        ],
+        className="runhead",
+    )
+
+
 def sections(found: Sequence[Section], page: Page) -> list[html.Section]:
     """Sections one after another."""
     return [section(one, page) for one in found]
@@ -122,7 +145,7 @@ def _grid(block: Table, page: Page) -> list[Any]:
     id_ = f"{block.id.removesuffix('-table')}-grid"
     columns, rows = of_table(block)
     parts: list[Any] = [
-        *filter_tools(id_, f"filter {block.title}"),
+        filter_tools(id_, f"filter {block.title}", "filter"),
         grid(id_, columns, rows, height=min(54 + 30 * len(rows), GRID_HEIGHT)),
         component([element("p", prose(note), class_="soft") for note in block.notes],
                   meanings(columns, page)),
@@ -132,19 +155,18 @@ def _grid(block: Table, page: Page) -> list[Any]:
     return [html.H3(block.title) if block.title else None, *parts]
 
 
-def filter_tools(id_: str, label: str) -> list[html.Div]:
-    """The filter and the copy button of a grid."""
-    return [
-        html.Div(
-            [
-                html.Label(label, htmlFor=f"{id_}-filter", className="hide"),
-                dcc.Input(id=f"{id_}-filter", type="search", placeholder="filter",
-                          className="filter grid-filter"),
-                html.Button("Copy CSV", type="button", className="csv", **{"data-grid": id_}),
-            ],
-            className="tools",
-        )
-    ]  # fmt: skip
+def filter_tools(id_: str, label: str, hint: str, *more: Any) -> html.Div:
+    """The filter of a grid, more to do with its rows, and the copy button, then at the right."""
+    return html.Div(
+        [
+            html.Label(label, htmlFor=f"{id_}-filter", className="hide"),
+            dcc.Input(id=f"{id_}-filter", type="search", placeholder=hint, className="filter"),
+            *more,
+            html.Button("Copy CSV", type="button", className="csv right" if more else "csv",
+                        **{"data-grid": id_}),
+        ],
+        className="tools",
+    )  # fmt: skip
 
 
 def meanings(columns: Sequence[Column], page: Page) -> Element | None:

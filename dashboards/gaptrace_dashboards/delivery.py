@@ -11,7 +11,7 @@ from flask import Flask, Response, request
 from gaptrace.render.html import asset_text, stylesheet
 
 ASSETS = str(resources.files("gaptrace_dashboards") / "assets")
-SHARED_SCRIPTS = ("theme.js", "timeline.js", "tables.js")
+SHARED_SCRIPTS = ("theme.js", "page.js", "timeline.js", "tables.js")
 # The code of the table proper: dash-ag-grid asks for it only once a table is on the page, which is
 # late for the list of runs.
 GRID_CODE = "/_dash-component-suites/dash_ag_grid/async-community.js"
@@ -25,14 +25,14 @@ DOCUMENT = """<!DOCTYPE html>
 <title>{%title%}</title>
 <link rel="icon" href="data:,">
 <script src="SHARED/theme.js"></script>
-<script src="OWN/first.js"></script>
 <link rel="stylesheet" href="SHARED/report.css">
 {%css%}
 </head>
 <body>
 {%app_entry%}
 <footer>{%config%}<script async src="GRID"></script>
-<script src="SHARED/timeline.js"></script><script src="SHARED/tables.js"></script>
+<script src="SHARED/page.js"></script><script src="SHARED/timeline.js"></script>
+<script src="SHARED/tables.js"></script>
 {%scripts%}{%renderer%}</footer>
 </body>
 </html>"""
@@ -40,9 +40,7 @@ DOCUMENT = """<!DOCTYPE html>
 
 def document() -> str:
     """The document with a version in the address of each of our files outside Dash's care."""
-    first = (resources.files("gaptrace_dashboards") / "assets" / "first.js").read_text("utf-8")
     text = DOCUMENT.replace("GRID", GRID_CODE)
-    text = text.replace("OWN/first.js", f"/assets/first.js?v={_version(first)}")
     for name, body in _shared().items():
         text = text.replace(f"SHARED/{name}", f"/shared/{name}?v={_version(body)}")
     return text

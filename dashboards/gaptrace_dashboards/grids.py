@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ def grid(
     return dag.AgGrid(
         id=id_,
         columnDefs=[_column(column) for column in columns],
-        rowData=flat(columns, rows),
+        rowData=flat(rows),
         columnSize=None,
         className="gt-grid",
         getRowId="params.data.id" if rows and "id" in rows[0] else None,
@@ -103,15 +103,13 @@ def grid(
     )
 
 
-def flat(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def flat(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows with a number's text in `FIELD_text` beside its value."""
-    pairs = [column.field for column in columns if column.kind == "number"]
-    result = []
+    result: list[dict[str, Any]] = []
     for row in rows:
-        plain = dict(row)
-        for field in pairs:
-            plain[field], plain[f"{field}_text"] = row[field]
-        result.append(plain)
+        pairs = {field: cell for field, cell in row.items() if isinstance(cell, tuple)}
+        values = {field: value for field, (value, _) in pairs.items()}
+        result.append({**row, **values, **{f"{f}_text": text for f, (_, text) in pairs.items()}})
     return result
 
 

@@ -6,12 +6,13 @@ sees, and a charting library alone would take longer to load than the rest of it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from gaptrace import units
-from gaptrace.render.drawing.picture import round_values
+from gaptrace.render.drawing.picture import LogAxis, Picture
+from gaptrace.render.drawing.shapes import box, inset, label, line, sample, shape
 from gaptrace.render.elements import Element, Node, element, percent
+from gaptrace.render.html_blocks import Page, figure
 from gaptrace_dashboards.library import Recording
 from gaptrace_dashboards.urls import run_url
 
@@ -41,90 +42,50 @@ def ladder_sentence(known: Sequence[Recording]) -> str:
     return text
 
 
-def ladder(known: Sequence[Recording], label: str) -> list[Node]:
+def ladder(known: Sequence[Recording], said: str) -> list[Node]:
     """Recordings that have a rate, each a line from its lowest to its highest mark."""
     shown = known[:SHOWN]
-    values = [value for r in shown for value in _marks(r).values()]
-    low, high = math.log10(min(values)) - 0.08, math.log10(max(values)) + 0.08
-    if high - low < 1:
-        low, high = (low + high) / 2 - 0.5, (low + high) / 2 + 0.5
-    height = ROW * len(shown)
-    shapes = _axis(low, high, height)
-    shapes += [_line(r, ROW * place + ROW / 2, low, high) for place, r in enumerate(shown)]
-    labels = [
-        element(
-            "a",
-            element("text", units.middle_elided(r.row.name, 34), x="100%",
-                    y=ROW * place + ROW / 2 + 4, class_="end"),
-            href=run_url(r.id),
-            tabindex="-1",
-        )
-        for place, r in enumerate(shown)
-    ]  # fmt: skip
-    figure = element(
-        "figure",
-        element("svg", labels, width=LABELS, height=height + 40, aria_hidden="true"),
-        element("svg", shapes, width="100%", height=height + 40, role="img", aria_label=label),
-        class_="beside g232 ladder",
+    axis = LogAxis.over([value for r in shown for value in _marks(r).values()], 0.08)
+    height, shapes, labels = ROW * len(shown), [], []
+    for value in axis.ticks():
+        x = percent(axis.at(value))
+        shapes.append(line(x, 0, x, height, "axis"))
+        shapes.append(label(units.digits(value, 1), x, height + 16, "soft mid"))
+    shapes.append(label("tokens per second", "50%", height + 34, "soft mid"))
+    for place, recording in enumerate(shown):
+        y, name = ROW * place + ROW / 2, units.middle_elided(recording.row.name, 34)
+        shapes.append(_line(recording, y, axis))
+        link = {"href": run_url(recording.id), "tabindex": "-1"}
+        labels.append(element("a", label(name, "100%", y + 4, "end"), **link))
+    picture = Picture(tuple(shapes), height + 40, said, (), tuple(labels), LABELS)
+    signs = (
+        element("li", sample(22, 18, inset(8, 9, _sign(name), width=1, height=1)), word)
+        for name, word in SIGNS
     )
-    return [_legend(), figure]
+    drawn = element("div", figure(picture, Page()), class_="ladder")
+    return [element("ul", signs, class_="legend"), drawn]
 
 
 def _marks(recording: Recording) -> dict[str, float]:
     return {name: q.value for name, q in recording.row.rates.items() if q.value}
 
 
-def _axis(low: float, high: float, height: float) -> list[Element]:
-    shapes = []
-    for value in round_values(low, high, (1, 2, 5)):
-        x, word = _at(value, low, high), units.digits(value, 1)
-        shapes.append(element("line", x1=x, x2=x, y1=0, y2=height, class_="axis"))
-        shapes.append(element("text", word, x=x, y=height + 16, class_="soft mid"))
-    shapes.append(element("text", "tokens per second", x="50%", y=height + 34, class_="soft mid"))
-    return shapes
-
-
-def _at(value: float, low: float, high: float) -> str:
-    return percent(100 * (math.log10(value) - low) / (high - low))
-
-
-def _line(recording: Recording, y: float, low: float, high: float) -> Element:
-    marks = _marks(recording)
-    first, last = (_at(end, low, high) for end in (min(marks.values()), max(marks.values())))
-    words_ = dict(SIGNS)
-    said = ", ".join(f"{words_[name]} {units.text(q)}" for name, q in recording.row.rates.items())
-    return element(
-        "g",
-        element("title", f"{recording.row.name}: {said}"),
-        element("rect", x=0, y=y - ROW / 2, width="100%", height=ROW, class_="hit"),
-        element("line", x1=first, x2=last, y1=y, y2=y, class_="rung"),
-        [
-            element("svg", _sign(name), x=_at(value, low, high), y=y, width=1, height=1)
-            for name, value in reversed(marks.items())
-        ],
+def _line(recording: Recording, y: float, axis: LogAxis) -> Element:
+    marks, words = _marks(recording), dict(SIGNS)
+    first, last = (percent(axis.at(end)) for end in (min(marks.values()), max(marks.values())))
+    said = ", ".join(f"{words[name]} {units.text(q)}" for name, q in recording.row.rates.items())
+    signs = (
+        inset(percent(axis.at(value)), y, _sign(name), width=1, height=1)
+        for name, value in reversed(marks.items())
     )
+    inside = (box(0, y - ROW / 2, "100%", ROW, "hit"), line(first, y, last, y, "rung"), signs)
+    return shape("g", "", f"{recording.row.name}: {said}", *inside)
 
 
 def _sign(name: str) -> Element:
     """A mark around the point (0, 0): told apart by shape, not by colour."""
     if name == "measured":
-        return element("circle", r=5.5, class_="measured")
+        return shape("circle", "measured", r=5.5)
     if name == "launch":
-        return element("path", d="M0-9V9", class_="ceiling")
-    return element("path", d="M0-6L6 0L0 6L-6 0z", class_="bandwidth")
-
-
-def _legend() -> Element:
-    return element(
-        "ul",
-        [
-            element(
-                "li",
-                element("svg", element("svg", _sign(name), x=8, y=9, width=1, height=1), width=22,
-                        height=18, class_="swatch", aria_hidden="true"),
-                word,
-            )
-            for name, word in SIGNS
-        ],
-        class_="legend",
-    )  # fmt: skip
+        return shape("path", "ceiling", d="M0-9V9")
+    return shape("path", "bandwidth", d="M0-6L6 0L0 6L-6 0z")

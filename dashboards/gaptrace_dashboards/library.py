@@ -8,7 +8,6 @@ import signal
 import tempfile
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,6 +20,7 @@ from gaptrace.compare.pairing import distinct_labels
 from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
 from gaptrace.runs.run import RunAnalysis
+from gaptrace_dashboards.held import Held
 from gaptrace_dashboards.places import RUN, WRITING, Place, find_places, still_there
 from gaptrace_dashboards.rows import Row
 from gaptrace_dashboards.work import Outcome, Result, read_result, work
@@ -28,7 +28,7 @@ from gaptrace_dashboards.work import Outcome, Result, read_result, work
 WAITING, WORKING, READY, FAILED, GONE = "waiting", "working", "ready", "failed", "gone"
 WORKERS = 2
 # Results held in memory; the others wait in files.
-HELD = 6
+MOST_HELD = 6
 # A file younger than this may still be written to.
 SETTLED_S = 1.0
 LOOK_AGAIN_S = 1.0
@@ -97,7 +97,7 @@ class Library:
         self._lock = threading.RLock()
         self._entries: dict[str, Entry] = {}
         self._jobs: dict[str, Future[Outcome]] = {}
-        self._held: OrderedDict[str, Result] = OrderedDict()
+        self._held = Held(MOST_HELD)
         self._looked = 0.0
         self.version = 0
         self.refresh()
@@ -179,7 +179,6 @@ class Library:
             outcome = Outcome(
                 error="the process that analysed this run died", hint="perhaps it ran out of memory"
             )
-        self._held.pop(id_, None)
         if entry.file and entry.file != outcome.file:
             with suppress(OSError):
                 os.unlink(entry.file)
@@ -240,23 +239,13 @@ class Library:
 
     def result(self, entry: Entry) -> Result | None:
         """The whole result of a place, read back where it is not held; None where there is none."""
-        id_ = entry.place.id
-        with self._lock:
-            if id_ in self._held:
-                self._held.move_to_end(id_)
-                return self._held[id_]
         if not entry.file:
             return None
         try:
-            result = read_result(entry.file)
+            return self._held.get(entry.file, lambda: read_result(entry.file))
         except FileNotFoundError:
             # Analysed again in the meantime; whoever asks next has the new entry.
             return None
-        with self._lock:
-            self._held[id_] = result
-            while len(self._held) > HELD:
-                self._held.popitem(last=False)
-        return result
 
     def analysis(self, recording: Recording) -> Analysis | None:
         """The analysis that stands for a recording; None for saved baselines and failed modes."""

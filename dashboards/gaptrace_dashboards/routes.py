@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from threading import Lock
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Flask, Response, request, send_file
@@ -24,33 +22,11 @@ from gaptrace.runs.run import RunAnalysis
 from gaptrace.timeline.scope import Scope
 from gaptrace_dashboards.compare_page import Compared, timelines
 from gaptrace_dashboards.gap_panel import gap_panel
+from gaptrace_dashboards.held import Held
 from gaptrace_dashboards.library import Library, Recording
 from gaptrace_dashboards.places import RUN, SAVED
-from gaptrace_dashboards.urls import parse
+from gaptrace_dashboards.urls import COMPARE, COMPARISON_REPORT, REPORT, TIMELINES, TRACE, parse
 from gaptrace_dashboards.windows import asked, payload
-
-KEPT, SCOPES = 64, 4
-
-
-class Answers:
-    """The last answers, so that going back costs nothing. Keys hold a result's file."""
-
-    def __init__(self, most: int = KEPT) -> None:
-        self._most, self._lock = most, Lock()
-        self._held: OrderedDict[Any, Any] = OrderedDict()
-
-    def get(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The answer under a key, made where it is not held."""
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key]
-        value = make()
-        with self._lock:
-            self._held[key] = value
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
-        return value
 
 
 class Desk:
@@ -58,14 +34,12 @@ class Desk:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self._windows, self._comparisons, self._reports = Answers(), Answers(4), Answers(4)
-        self._scopes, self._predictions = Answers(SCOPES), Answers(8)
+        self._windows, self._comparisons, self._reports = Held(64), Held(4), Held(4)
+        self._scopes, self._predictions = Held(4), Held(8)
 
     def scope(self, found: Recording, analysis: Analysis) -> Scope:
         """The recording indexed by time, for drawing."""
-        key = (found.id, found.entry.file)
-        result: Scope = self._scopes.get(key, lambda: Scope(analysis))
-        return result
+        return self._scopes.get((found.id, found.entry.file), lambda: Scope(analysis))
 
     def timeline(self, found: Recording, analysis: Analysis, query: dict[str, str]) -> str:
         """A window of a recording as JSON text."""
@@ -75,8 +49,7 @@ class Desk:
             scope = self.scope(found, analysis)
             return _json(payload(analysis, scope, asked(scope, query)))
 
-        text: str = self._windows.get((found.id, found.entry.file, wanted), make)
-        return text
+        return self._windows.get((found.id, found.entry.file, wanted), make)
 
     def comparison(self, found: Sequence[Recording], *, forced: bool) -> Compared:
         """The comparison of recordings, the first being the baseline.
@@ -91,8 +64,7 @@ class Desk:
             result = compare(sides, CompareOptions(unlike=FORCE if forced else REFUSE))
             return Compared(result, analyses_of((sides[0], side) for side in sides[1:]))
 
-        made: Compared = self._comparisons.get(key, make)
-        return made
+        return self._comparisons.get(key, make)
 
     def prediction(self, found: Recording) -> PredictionResult | None:
         """What compiling and capturing would buy; of a run from its eager mode, with the score."""
@@ -108,10 +80,7 @@ class Desk:
                 pass  # Said as nothing that can be predicted.
             return None
 
-        made: PredictionResult | None = self._predictions.get(
-            (found.entry.place.id, found.entry.file), make
-        )
-        return made
+        return self._predictions.get((found.entry.place.id, found.entry.file), make)
 
     def report(self, found: Recording) -> str | None:
         """The HTML report of a place, as `gaptrace analyze PATH -o report.html` writes it."""
@@ -119,10 +88,8 @@ class Desk:
         if not isinstance(result, (Analysis, RunAnalysis)):
             return None
         report = Report(result.result, result.analyses)
-        text: str = self._reports.get(
-            (found.entry.place.id, found.entry.file), lambda: html_text(report)
-        )
-        return text
+        key = (found.entry.place.id, found.entry.file)
+        return self._reports.get(key, lambda: html_text(report))
 
 
 def html_text(report: Report) -> str:
@@ -157,49 +124,42 @@ def add_routes(server: Flask, desk: Desk) -> None:
         place = int(number) if number.isdigit() and len(number) < 12 else -1
         return Response(gap_panel(desk.scope(found, analysis), place), mimetype="text/html")
 
-    def compare_() -> Response:
-        state = parse(request.full_path.replace("/api/compare", "/compare", 1))
-        found = [library.recording(id_) for id_ in state.runs]
-        known = [recording for recording in found if recording is not None]
-        if len(known) < 2 or len(known) < len(found):
+    def compared() -> tuple[Compared, int]:
+        """The comparison that is asked for, and which pair of it."""
+        state = parse(f"{COMPARE}?{request.query_string.decode()}")
+        found = [recording for id_ in state.runs if (recording := library.recording(id_))]
+        if len(found) < max(len(state.runs), 2):
             raise NotFound("no such runs")
         try:
-            comparison = desk.comparison(known, forced=state.forced)
+            return desk.comparison(found, forced=state.forced), state.pair
         except GaptraceError as error:
             raise Conflict(error.message) from error
-        return _answer(_json(timelines(comparison, state.pair)))
+
+    def compare_() -> Response:
+        return _answer(_json(timelines(*compared())))
 
     def report() -> Response:
-        found = wanted()
-        text = desk.report(found)
+        text = desk.report(wanted())
         if text is None:
             raise NotFound("a saved baseline has no report of its own")
         return _page(text)
 
     def comparison_report() -> Response:
-        state = parse(request.full_path.replace("/report/compare", "/compare", 1))
-        found = [r for id_ in state.runs if (r := library.recording(id_)) is not None]
-        if len(found) < 2:
-            raise NotFound("no such runs")
-        try:
-            compared = desk.comparison(found, forced=state.forced)
-        except GaptraceError as error:
-            raise Conflict(error.message) from error
-        return _page(html_text(Report(compared.result, compared.analyses)))
+        found, _ = compared()
+        return _page(html_text(Report(found.result, found.analyses)))
 
     def trace() -> Response:
-        found = wanted()
-        path = trace_path(library, found)
+        path = trace_path(library, wanted())
         if path is None:
             raise NotFound("this recording's file is not there")
         return send_file(os.path.abspath(path), mimetype="application/octet-stream")
 
     server.add_url_rule("/api/timeline", "gt_timeline", timeline_)
     server.add_url_rule("/api/gap", "gt_gap", gap)
-    server.add_url_rule("/api/compare", "gt_compare", compare_)
-    server.add_url_rule("/report", "gt_report", report)
-    server.add_url_rule("/report/compare", "gt_report_compare", comparison_report)
-    server.add_url_rule("/trace", "gt_trace", trace)
+    server.add_url_rule(TIMELINES, "gt_compare", compare_)
+    server.add_url_rule(REPORT, "gt_report", report)
+    server.add_url_rule(COMPARISON_REPORT, "gt_report_compare", comparison_report)
+    server.add_url_rule(TRACE, "gt_trace", trace)
 
 
 def trace_path(library: Library, found: Recording) -> str | None:

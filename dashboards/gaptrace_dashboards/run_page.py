@@ -18,9 +18,9 @@ from gaptrace.render.html_blocks import Page, drawn
 from gaptrace.results.prediction import PredictionResult
 from gaptrace.runs.run import RunAnalysis
 from gaptrace.timeline.views import picks
-from gaptrace_dashboards.components import Places, absent, answer, component, sections
+from gaptrace_dashboards.components import Places, absent, answer, component, header, sections
 from gaptrace_dashboards.library import GONE, Entry, Recording, recording_id
-from gaptrace_dashboards.urls import TABS, report_url, run_url, trace_url
+from gaptrace_dashboards.urls import REPORT, TABS, TRACE, address, run_url
 from gaptrace_dashboards.what_if import what_if
 
 # The sections behind each tab; the page shows all others. `ceilings` has the sliders.
@@ -79,18 +79,17 @@ def run_page(found: Recording, analysis: Analysis, run: RunAnalysis | None, tab:
     single = analysis.headline.complete == 0 and analysis.step_table is not None
     banners = [FILE_GONE] * gone + [OPEN_STEP] * (single and analysis.device is not None)
     actions = [
-        html.A("Download report", href=report_url(found.id), className="button",
-               download=f"{found.entry.place.name}.html", id="download"),
+        _download(found.id, found.entry),
         html.Button(
             "Open in Perfetto", type="button", id="perfetto", className="perfetto",
             title="opens ui.perfetto.dev in a new tab, which takes the trace from this "
                   "one: it stays in your browser and is not uploaded",
-            **{"data-trace": trace_url(found.id), "data-title": found.row.name,
+            **{"data-trace": address(TRACE, [found.id]), "data-title": found.row.name,
                "data-file": os.path.basename(analysis.source.path)},
         ),
     ]  # fmt: skip
     parts: list[Any] = [
-        header(found.row.name, whole.identity, actions, found.entry, found.mode),
+        _header(found.row.name, whole.identity, actions, found.entry, found.mode),
         answer(whole.answer, page),
         *[component(element("p", text, class_="banner")) for text in banners],
         *sections(whole.sections, page),
@@ -110,40 +109,29 @@ def modes_page(entry: Entry, run: RunAnalysis) -> list[Any]:
     whole = document(run.result, Context(without=frozenset()))
     links = {mode: run_url(recording_id(entry.place.id, mode)) for mode in run.modes}
     page = Page(anchors=Places(links=links))
-    first = recording_id(entry.place.id, run.modes[0])
-    download = html.A("Download report", href=report_url(first), className="button",
-                      download=f"{entry.place.name}.html", id="download")  # fmt: skip
+    download = _download(recording_id(entry.place.id, run.modes[0]), entry)
     return [
-        header(run.name, whole.identity, [download], entry, ""),
+        _header(run.name, whole.identity, [download], entry, ""),
         answer(whole.answer, page),
         *sections(whole.sections, page),
     ]
 
 
-def header(
+def _download(id_: str, entry: Entry) -> html.A:
+    return html.A("Download report", href=address(REPORT, [id_]), className="button",
+                  download=f"{entry.place.name}.html", id="download")  # fmt: skip
+
+
+def _header(
     name: str, facts: Sequence[str], actions: Sequence[Any], entry: Entry, mode: str
 ) -> html.Div:
-    """The first line of a page: what it is about, what to do with it, the modes of its run."""
     modes = [row.key for row in entry.rows if row.key]
-    links = [
-        html.A(
-            row or "all modes",
-            href=run_url(recording_id(entry.place.id, row)),
-            className="button",
-            **({"aria-current": "page"} if row == mode else {}),
-        )
-        for row in ("", *modes)
+    views = [
+        (row or "all modes", run_url(recording_id(entry.place.id, row)), row == mode)
+        for row in (("", *modes) if modes else ())
     ]
-    return html.Div(
-        [
-            html.P([html.B(name), *[f" · {fact}" for fact in facts]], className="who"),
-            html.Div(list(actions), className="actions"),
-            html.Nav(links, id="run-modes", className="views", **{"aria-label": "modes"})
-            if modes
-            else None,
-        ],
-        className="runhead",
-    )
+    about = [html.B(name), *[f" · {fact}" for fact in facts]]
+    return header(about, actions, views, "run-modes", "modes")
 
 
 def timeline_part(run: str, analysis: Analysis) -> html.Section:

@@ -13,7 +13,7 @@ from gaptrace.render.elements import Element, element
 from gaptrace.render.html_blocks import Page
 from gaptrace.render.tables import basis_words
 from gaptrace.vocabulary import VERDICT_SIGNS
-from gaptrace_dashboards.components import component, meanings
+from gaptrace_dashboards.components import component, filter_tools, meanings
 from gaptrace_dashboards.grids import Column, grid
 from gaptrace_dashboards.ladder import ladder, ladder_sentence, with_rates
 from gaptrace_dashboards.library import FAILED, GONE, READY, WAITING, Entry, Library, Recording
@@ -166,20 +166,11 @@ def runs_page(library: Library) -> list[Any]:
         dcc.Store(id="runs-version", data=library.version),
         html.H1(headline(library), id="runs-sentence"),
         html.P(progress_words(library), id="runs-progress", className="soft", role="status"),
-        html.Div(
-            [
-                html.Label("filter", htmlFor="grid-filter", className="hide"),
-                dcc.Input(
-                    id="grid-filter", type="search", placeholder="filter runs  ( / )",
-                    className="filter", debounce=False,
-                ),
-                html.Button("Compare", id="compare-button", disabled=True, type="button"),
-                html.Span("pick two to four runs; the first is the baseline", id="picked",
-                          className="soft", role="status"),
-                html.Button("Copy CSV", type="button", className="csv right",
-                            **{"data-grid": "runs-grid"}),
-            ],
-            className="tools",
+        filter_tools(
+            "runs-grid", "filter", "filter runs  ( / )",
+            html.Button("Compare", id="compare-button", disabled=True, type="button"),
+            html.Span("pick two to four runs; the first is the baseline", id="picked",
+                      className="soft", role="status"),
         ),
         grid("runs-grid", COLUMNS, rows, picks=True, height=table_height(len(rows))),
         component(meanings(COLUMNS, Page())),

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 RUNS, RUN, COMPARE, GLOSSARY = "/", "/run", "/compare", "/glossary"
+# What is no page: files to keep, and what the scripts ask for.
+REPORT, COMPARISON_REPORT, TRACE = "/report", "/report/compare", "/trace"
+TIMELINES = "/api/compare"
 PAGES = (RUNS, RUN, COMPARE, GLOSSARY)
 MOST_COMPARED = 4
 TABS = ("kernels", "ops", "host", "ceilings", "fusion", "compile", "power", "provenance")
@@ -52,27 +55,16 @@ def parse(href: str | None) -> State:
     )
 
 
+def address(path: str, runs: Sequence[str], **more: str | int) -> str:
+    """The address of what is at a path about these runs; the first of several is the baseline."""
+    return f"{path}?{urlencode([*(('run', run) for run in runs), *more.items()])}"
+
+
 def run_url(run: str, **more: str | int) -> str:
     """The address of a run's page."""
-    return f"{RUN}?{urlencode({'run': run, **more})}"
+    return address(RUN, [run], **more)
 
 
 def compare_url(runs: Sequence[str], **more: str | int) -> str:
-    """The address of a comparison; the first run is the baseline."""
-    return f"{COMPARE}?{urlencode([*(('run', run) for run in runs), *more.items()])}"
-
-
-def report_url(run: str) -> str:
-    """The address of a run's HTML report."""
-    return f"/report?{urlencode({'run': run})}"
-
-
-def comparison_report_url(runs: Sequence[str], *, forced: bool) -> str:
-    """The address of a comparison's HTML report."""
-    query = [("run", run) for run in runs] + ([("force", "1")] if forced else [])
-    return f"/report/compare?{urlencode(query)}"
-
-
-def trace_url(run: str) -> str:
-    """The address of a run's trace file."""
-    return f"/trace?{urlencode({'run': run})}"
+    """The address of a comparison."""
+    return address(COMPARE, runs, **more)

@@ -18,7 +18,7 @@ from gaptrace.document import comparison_words as w
 from gaptrace.document import tables as t
 from gaptrace.document.build import builder
 from gaptrace.document.capture import basis_of, square_blocks
-from gaptrace.document.sections import COMPARISON, PAIR, Context, section, whole
+from gaptrace.document.sections import COMPARISON, PAIR, Context, notes, section, whole
 from gaptrace.results import comparison as r
 from gaptrace.results.prediction import MEASURED, UNKNOWN, SquareCell
 from gaptrace.vocabulary import EDGES, OP_CLASSES, OTHER_FACTS, RECORDED_FACTS, SAME_FACTS
@@ -191,9 +191,9 @@ def _cell(corner: r.Corner, source: str) -> SquareCell:
 
 
 @section(COMPARISON, "notes", "Notes", brief=True)
-def notes(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
+def comparison_notes(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """What is to be known about the comparison as a whole."""
-    yield from (b.Note((text,)) for text in result.notes)
+    yield from notes(result, context)
     lacking: dict[str, list[str]] = {}
     for cell in result.cells:
         if cell.pair is None:

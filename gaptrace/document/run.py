@@ -17,7 +17,7 @@ from gaptrace.document.blocks import Block, Document, Inline, Note, Sentence, Te
 from gaptrace.document.build import builder
 from gaptrace.document.capture import MEASURED_UNDER, square_blocks
 from gaptrace.document.findings import gain
-from gaptrace.document.sections import RUN, Context, section, whole
+from gaptrace.document.sections import RUN, Context, notes, section, whole
 from gaptrace.document.trust import verdict_text
 from gaptrace.results.analysis import AnalysisResult
 from gaptrace.results.manifest import Choice, Pieces, Prepared
@@ -316,10 +316,7 @@ def graph_trees(result: RunResult, context: Context) -> Iterator[Block]:
     yield t.mode_table("trees", "graphs", (row for row in found if row[1] is not None), columns)
 
 
-@section(RUN, "notes", "Notes", brief=True)
-def notes(result: RunResult, context: Context) -> Iterator[Block]:
-    """What to know about single recordings."""
-    yield from (Note((text,)) for text in result.notes)
+section(RUN, "notes", "Notes", brief=True)(notes)
 
 
 @section(RUN, "next", "Next", brief=True)

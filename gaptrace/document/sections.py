@@ -6,7 +6,7 @@ out, and so is a section without blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,12 @@ def section(
         return build
 
     return register
+
+
+def notes(result: Any, context: Context) -> Iterator[b.Block]:
+    """What to know about a run, a sweep or a comparison as a whole."""
+    del context
+    yield from (b.Note((text,)) for text in result.notes)
 
 
 def remove(kind: str, key: str) -> None:

@@ -12,7 +12,7 @@ from gaptrace.document import tables as t
 from gaptrace.document.build import builder
 from gaptrace.document.capture import basis_of
 from gaptrace.document.run import START_PARTS, STARTS
-from gaptrace.document.sections import SWEEP, Context, section, whole
+from gaptrace.document.sections import SWEEP, Context, notes, section, whole
 from gaptrace.document.sweep_words import point_words, sentence
 from gaptrace.results.run import SweepPoint, SweepResult, SweepRow, SweepSaving
 from gaptrace.units import count
@@ -319,10 +319,7 @@ def findings(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
         yield b.Note((f"findings with a gain at some point: {named}",))
 
 
-@section(SWEEP, "notes", "Notes", brief=True)
-def notes(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
-    """What to know about single cells."""
-    yield from (b.Note((note,)) for note in sweep.notes)
+section(SWEEP, "notes", "Notes", brief=True)(notes)
 
 
 @section(SWEEP, "next", "Next", brief=True)

@@ -231,7 +231,7 @@ def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
 
 def _shell(document: Document, content: Sequence[Any], data: Sequence[Element | None]) -> str:
     first = asset_text("theme.js")
-    last = [asset_text(name) for name in ("timeline.js", "tables.js", "report.js")]
+    last = [asset_text(name) for name in ("page.js", "timeline.js", "tables.js", "report.js")]
     allowed, title = policy([first, *last], [stylesheet()]), shortened(document.title, 120)
     head = element(
         "head",

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from gaptrace import units
 from gaptrace.document import blocks
-from gaptrace.document.blocks import Document, Inline, Text
+from gaptrace.document.answers import plain as words_of
+from gaptrace.document.blocks import Document, Inline
 from gaptrace.quantity import Quantity
 from gaptrace.render import formats
 from gaptrace.render.drawing.bars import draw_bars
@@ -123,10 +124,7 @@ def _sections(document: Document, sheet: Sheet) -> None:
 
 def plain(parts: Sequence[Inline]) -> str:
     """Parts of a line as words."""
-    return "".join(
-        units.text(p) if isinstance(p, Quantity) else p.text if isinstance(p, Text) else p
-        for p in parts
-    ).replace("`", "")
+    return words_of(parts).replace("`", "")
 
 
 def sentence(block: blocks.Sentence, sheet: Sheet) -> None:

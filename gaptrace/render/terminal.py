@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -19,26 +19,10 @@ from gaptrace.render import formats
 from gaptrace.render.elements import clean
 from gaptrace.render.formats import Format, Style
 from gaptrace.render.tables import TextTable, bridge, in_brackets, said_rows, text_table
-from gaptrace.vocabulary import (
-    BUSY,
-    CAUSES,
-    HOST_CLASSES,
-    IDLE,
-    MODES,
-    OP_CLASSES,
-    VERDICT_SIGNS,
-    VERDICTS,
-    Word,
-)
+from gaptrace.vocabulary import VERDICT_SIGNS, VERDICTS, word_of
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _VERDICT_COLORS = {"ok": "green", "better": "green", "limited": "yellow"}
-LOOKS: Mapping[str, Mapping[str, Word]] = {
-    "cause": {**CAUSES, "busy": BUSY, "idle": IDLE},
-    "host": {**HOST_CLASSES, "busy": BUSY, "idle": IDLE},
-    "class": {**OP_CLASSES, **CAUSES, "busy": BUSY, "idle": IDLE},
-    "mode": MODES,
-}
 _LONGEST_NAME = 40
 _LONGEST_CELL = 60
 _SHORTEST = 12
@@ -298,7 +282,7 @@ def _stacked(block: blocks.Bars, ink: Ink) -> list[str]:
 
 def _look(segment: blocks.Segment, look: str) -> tuple[str, str]:
     """The letter and the colour of a part; those of its label where no vocabulary holds it."""
-    word = LOOKS[look].get(segment.key)
+    _, word = word_of(segment.key, look)
     return (word.look.letter, word.look.dark) if word else (segment.label[:1], "none")
 
 

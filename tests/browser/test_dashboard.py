@@ -229,7 +229,7 @@ def test_filter_and_sort_are_in_the_address(visit: Any, dashboard: Served) -> No
     until(page, "document.querySelectorAll('#runs-grid .ag-row').length < 10")
     names = page.locator("#runs-grid .ag-cell a").all_inner_texts()
     assert names == ["demo · graph (×2)", "small_decoder_graph", "demo · compiled-graph"]
-    page.fill("#grid-filter", "eager")
+    page.fill("#runs-grid-filter", "eager")
     until(page, "new URLSearchParams(location.search).get('q') === 'eager'")
     until(page, "document.querySelectorAll('#runs-grid .ag-cell a').length === 2")
     page.click("#runs-grid .ag-header-cell:has-text('idle')")
@@ -501,10 +501,10 @@ def test_a_new_run_appears_and_a_deleted_one_is_said(browser: Any, tmp_path: Pat
         shutil.copyfile(SAMPLES / "small_decoder_eager.json.gz", first)
         page.wait_for_selector("#runs-grid a:has-text('first')")
         page.wait_for_selector("#ladder svg a")
-        page.fill("#grid-filter", "s")
+        page.fill("#runs-grid-filter", "s")
         shutil.copyfile(SAMPLES / "small_decoder_graph.json.gz", tmp_path / "second.json.gz")
         page.wait_for_selector("#runs-grid a:has-text('second')")
-        assert page.input_value("#grid-filter") == "s"
+        assert page.input_value("#runs-grid-filter") == "s"
         page.click("#runs-grid a:has-text('first')")
         timeline(page)
         assert page.title() == "first · gaptrace"

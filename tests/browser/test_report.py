@@ -108,7 +108,7 @@ def test_gaps_show_their_arrow_on_focus_without_scripts(opened: Opened) -> None:
 def test_hostile_names_run_nothing(opened: Opened) -> None:
     seen = opened(html_of("hostile"))
     assert seen.page.evaluate("window.alerted === undefined && document.images.length === 0")
-    assert seen.page.evaluate("document.scripts.length") == 6  # four scripts, two data blocks
+    assert seen.page.evaluate("document.scripts.length") == 7  # five scripts, two data blocks
     assert "onerror=alert(1)" in seen.page.locator("h2, body").first.evaluate(
         "() => document.body.textContent"
     )

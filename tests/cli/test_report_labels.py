@@ -19,7 +19,6 @@ from gaptrace.compare.compare import FORCE, CompareOptions
 from gaptrace.document.blocks import Bars, Facts, Table, Text, blocks_of
 from gaptrace.document.build import document
 from gaptrace.document.sections import Context
-from gaptrace.errors import OptionError
 from gaptrace.measure.options import Options
 from gaptrace.measure.record import gaps_result
 from gaptrace.predict import predict, predict_run
@@ -27,6 +26,7 @@ from gaptrace.reading.loading import load
 from gaptrace.runs.compared import compare
 from gaptrace.runs.read import read_points, read_run
 from tests.compare.runs import write_run
+from tests.document.material import explained
 from tests.predict import recorded
 from tests.sweep_folders import make_sweep
 
@@ -84,14 +84,6 @@ def _labels(block: Any) -> Iterator[tuple[str, str]]:
                 for bar in block.bars
                 for segment in bar.segments
             )
-
-
-def explained(label: str) -> bool:
-    try:
-        lookup(label)
-    except OptionError:
-        return False
-    return True
 
 
 def test_every_label_of_the_reports_is_explained(labels: Seen) -> None:

@@ -106,7 +106,7 @@ def test_every_place_is_analysed_once_and_given_back_whole(
 def test_few_results_are_held_and_the_others_come_back_from_files(
     make: Callable[..., Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HELD", 2)
+    monkeypatch.setattr(module, "MOST_HELD", 2)
     for place in range(5):
         shutil.copy(EAGER, tmp_path / f"run{place}.json.gz")
     library = done(make(tmp_path))

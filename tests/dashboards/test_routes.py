@@ -24,7 +24,7 @@ from gaptrace_dashboards.delivery import GRID_CODE
 from gaptrace_dashboards.library import Library
 from gaptrace_dashboards.routes import Desk, html_text
 from gaptrace_dashboards.serve import listen, ssh_hint
-from gaptrace_dashboards.urls import comparison_report_url, report_url, trace_url
+from gaptrace_dashboards.urls import COMPARISON_REPORT, REPORT, TRACE, address
 from tests.builders import decode_events, decode_trace
 from tests.dashboards.folders import SAMPLES
 
@@ -102,8 +102,8 @@ def test_this_machine_is_answered_on_any_port(client: Any, host: str) -> None:
 
 def test_a_page_of_another_origin_gets_nothing(client: Any, ids: dict[str, str]) -> None:
     run = ids["small_decoder_eager"]
-    assert ask(client, trace_url(run), Origin="https://evil.example").status_code == 403
-    assert ask(client, trace_url(run), Origin="http://127.0.0.1:8050").status_code == 200
+    assert ask(client, address(TRACE, [run]), Origin="https://evil.example").status_code == 403
+    assert ask(client, address(TRACE, [run]), Origin="http://127.0.0.1:8050").status_code == 200
 
 
 @pytest.mark.parametrize("run", ["", "../etc/passwd", "/etc/passwd", "%2e%2e%2f", "nothing"])
@@ -128,14 +128,14 @@ def test_a_link_out_of_the_named_folder_is_not_served(tmp_path: Path) -> None:
         library.refresh()
     client = create_app(library).server.test_client()
     found = library.recordings()[0]
-    assert ask(client, trace_url(found.id)).status_code == 404
+    assert ask(client, address(TRACE, [found.id])).status_code == 404
     library.close()
 
 
 def test_the_trace_is_handed_over_as_it_is(client: Any, ids: dict[str, str]) -> None:
     sample = SAMPLES / "small_decoder_eager.json.gz"
-    assert ask(client, trace_url(ids["small_decoder_eager"])).data == sample.read_bytes()
-    assert ask(client, trace_url(ids["demo · eager"])).data == sample.read_bytes()
+    assert ask(client, address(TRACE, [ids["small_decoder_eager"]])).data == sample.read_bytes()
+    assert ask(client, address(TRACE, [ids["demo · eager"]])).data == sample.read_bytes()
 
 
 def test_reports_are_those_of_the_command_line(
@@ -145,19 +145,21 @@ def test_reports_are_those_of_the_command_line(
     assert bare is not None
     analysis = desk.library.analysis(bare)
     assert analysis is not None
-    assert ask(client, report_url(bare.id)).text == html_text(
+    assert ask(client, address(REPORT, [bare.id])).text == html_text(
         Report(analysis.result, analysis.analyses)
     )
     cell = desk.library.recording(ids["demo · eager"])
     assert cell is not None
     run = desk.library.run(cell)
     assert run is not None
-    assert ask(client, report_url(cell.id)).text == html_text(Report(run.result, run.analyses))
+    assert ask(client, address(REPORT, [cell.id])).text == html_text(
+        Report(run.result, run.analyses)
+    )
     graph = desk.library.recording(ids["demo · graph"])
     assert graph is not None
     compared = desk.comparison([cell, graph], forced=False)
     both = html_text(Report(compared.result, compared.analyses))
-    assert ask(client, comparison_report_url([cell.id, graph.id], forced=False)).text == both
+    assert ask(client, address(COMPARISON_REPORT, [cell.id, graph.id])).text == both
 
 
 def test_the_command_line_writes_the_same_bytes(
@@ -170,23 +172,21 @@ def test_the_command_line_writes_the_same_bytes(
     run = next(found for found in desk.library.recordings() if found.row.name == "demo · eager")
     folder = run.entry.place.path
     cases = [
-        (["analyze", sample], report_url(ids["small_decoder_eager"])),
-        (["analyze", folder], report_url(run.id)),
+        (["analyze", sample], address(REPORT, [ids["small_decoder_eager"]])),
+        (["analyze", folder], address(REPORT, [run.id])),
         (
             ["compare", sample, graph],
-            comparison_report_url(
-                [ids["small_decoder_eager"], ids["small_decoder_graph"]], forced=False
-            ),
+            address(COMPARISON_REPORT, [ids["small_decoder_eager"], ids["small_decoder_graph"]]),
         ),
         (
             ["compare", f"{folder}/eager", f"{folder}/graph"],
-            comparison_report_url([run.id, ids["demo · graph"]], forced=False),
+            address(COMPARISON_REPORT, [run.id, ids["demo · graph"]]),
         ),
     ]
-    for place, (arguments, address) in enumerate(cases):
+    for place, (arguments, where) in enumerate(cases):
         out = tmp_path / f"{place}.html"
         assert main([*arguments, "-o", str(out)]) == 0
-        assert ask(client, address).data == out.read_bytes(), arguments
+        assert ask(client, where).data == out.read_bytes(), arguments
 
 
 def test_a_window_is_the_step_asked_for(client: Any, desk: Desk, ids: dict[str, str]) -> None:

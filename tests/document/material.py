@@ -10,10 +10,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from gaptrace.analysis import analyze
+from gaptrace.cli.explain import lookup
 from gaptrace.document.answers import plain
 from gaptrace.document.blocks import Block, Detail, Document, Table, Text, blocks_of
 from gaptrace.document.build import document
 from gaptrace.document.sections import Context
+from gaptrace.errors import OptionError
 from gaptrace.quantity import AT_MOST, UNPROFILED, Quantity
 from gaptrace.reading.loading import load
 from gaptrace.results.analysis import AnalysisResult, Quality, Reason
@@ -27,6 +29,15 @@ BRIEF, FULL = Context(Detail.BRIEF), Context(Detail.FULL)
 def sample(mode: str = "eager") -> AnalysisResult:
     """A recorded decode loop: `eager`, `compiled` or `graph`."""
     return analyze(load(SAMPLES / f"small_decoder_{mode}.json.gz")).result
+
+
+def explained(label: str) -> bool:
+    """Whether `gaptrace explain LABEL` knows what a label of a report is."""
+    try:
+        lookup(label)
+    except OptionError:
+        return False
+    return True
 
 
 def withheld(result: AnalysisResult, why: str, *names: str, **fields: Any) -> AnalysisResult:

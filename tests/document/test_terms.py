@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from gaptrace import vocabulary as v
-from gaptrace.cli.explain import lookup
 from gaptrace.document.blocks import Block, Detail, Facts, Table, Text, blocks_of
 from gaptrace.document.build import document
 from gaptrace.document.sections import Context
-from gaptrace.errors import OptionError
 from gaptrace.knowledge.glossary import entries
 from gaptrace.measure.options import Options
 from gaptrace.runs.read import read_points, read_run
+from tests.document.material import explained
 from tests.document.test_said_alike import RUNS, SWEEPS, TRACES, found, tables_in
 
 ROOT = Path(__file__).parents[2] / "sample_traces"
@@ -33,14 +32,6 @@ def terms_of(block: Block) -> Iterator[tuple[str, str]]:
             yield from ((c.text, c.term) for c in row.cells if isinstance(c, Text) and c.term)
     if isinstance(block, Facts):
         yield from ((fact.label.text, fact.label.term) for fact in block.facts if fact.label.term)
-
-
-def explained(name: str) -> bool:
-    try:
-        lookup(name)
-    except OptionError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("name", [*TRACES, *RUNS, *SWEEPS])

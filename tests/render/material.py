@@ -48,6 +48,7 @@ from gaptrace.quantity import (
     ranged,
 )
 from gaptrace.reading.loading import load
+from gaptrace.render.markdown import COMMENT_LIMIT, MARKER
 from gaptrace.results.analysis import AnalysisResult
 from gaptrace.runs.compared import compare
 from gaptrace.runs.read import read_run
@@ -361,3 +362,19 @@ def strip(analysis: Analysis) -> Chart:
     """The chart of an analysis' steps."""
     (chart,) = [b for b in steps_chart(analysis, Context()) if isinstance(b, Chart)]
     return chart
+
+
+def assert_fit_for_a_comment(text: str) -> None:
+    """Markdown that GitHub takes and a bot finds again: marker, folds, code and tables whole."""
+    assert len(text) < COMMENT_LIMIT
+    assert text.startswith(f"{MARKER}\n")
+    assert text.count(MARKER) == 1
+    assert text.count("<details>") == text.count("</details>")
+    assert text.count("\n```") % 2 == 0
+    block: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("| "):
+            block.append(line)
+        elif block:
+            assert len({row.count("|") for row in block}) == 1, block
+            block = []

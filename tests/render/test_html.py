@@ -285,7 +285,7 @@ def test_the_embedded_data_is_the_result() -> None:
 def test_hostile_names_stay_text() -> None:
     text = render(doc(hostile()))
     page = Parsed(text)
-    assert len(page.scripts) == 4
+    assert len(page.scripts) == 5
     assert set(page.data) == {"timelines", "result"}
     assert not any(tag == "img" for tag, _ in page.elements)
     for raw in ("</script><img", "\x00", "\u202e", "\u2028"):

@@ -17,7 +17,6 @@ from gaptrace.quantity import COUNT, NS, Quantity
 from gaptrace.render.formats import Style
 from gaptrace.render.markdown import (
     COMMENT_LIMIT,
-    MARKER,
     bars,
     code,
     plain,
@@ -30,6 +29,7 @@ from gaptrace.runs.read import read_run
 from tests.render.material import (
     MENTION,
     SAMPLES,
+    assert_fit_for_a_comment,
     doc,
     hostile,
     pair_doc,
@@ -55,23 +55,8 @@ def text_of(name: str) -> str:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_comment_fits_and_can_be_found_again(name: str) -> None:
     text = text_of(name)
-    assert len(text) < COMMENT_LIMIT
-    assert text.startswith(f"{MARKER}\n")
-    assert text.count(MARKER) == 1
+    assert_fit_for_a_comment(text)
     assert text == text_of(name)
-    assert text.count("<details>") == text.count("</details>")
-    assert text.count("\n```") % 2 == 0
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_tables_have_as_many_cells_in_every_row(name: str) -> None:
-    block: list[str] = []
-    for line in [*text_of(name).splitlines(), ""]:
-        if line.startswith("| "):
-            block.append(line)
-        elif block:
-            assert len({row.count("|") for row in block}) == 1, block
-            block = []
 
 
 def test_the_headline_and_the_figures_are_there() -> None:

@@ -5,16 +5,8 @@
    wants to go back from (a step), "page" for what the server has to know of (a tab). */
 (function () {
 "use strict";
-var root = document.documentElement;
-var gaptrace = window.gaptrace = {pages: [], all: all, make: make};
-
-function all(selector, within) { return Array.prototype.slice.call((within || document).querySelectorAll(selector)); }
-function make(tag, css, text) {
-  var e = document.createElement(tag);
-  if (css) { e.className = css; }
-  if (text !== undefined) { e.textContent = text; }
-  return e;
-}
+var gaptrace = window.gaptrace, all = gaptrace.all;
+gaptrace.pages = [];
 
 /* Address. */
 gaptrace.params = function () { return new URLSearchParams(location.search); };
@@ -30,6 +22,12 @@ gaptrace.put = function (changes, how) {
   if (url === location.pathname + location.search + location.hash) { return; }
   history[how === "replace" ? "replaceState" : "pushState"](null, "", url);
   if (how === "page") { tellDash(); }
+};
+/* One parameter that changes while one looks; an empty one is left out. */
+gaptrace.note = function (name, value) {
+  var change = {};
+  change[name] = value || null;
+  gaptrace.put(change, "replace");
 };
 gaptrace.go = function (url) {
   var next = new URL(url, location.href), theme = gaptrace.get("theme");
@@ -63,7 +61,7 @@ document.addEventListener("click", function (event) {
   gaptrace.go(link.href);
 });
 window.addEventListener("popstate", function () {
-  setTheme(gaptrace.get("theme") || stored(), true);
+  restoreTheme(gaptrace.get("theme") || stored());
   gaptrace.pages.forEach(function (page) { if (page.restore) { page.restore(); } });
   all("table.data").forEach(function (table) { if (table.gaptraceRestore) { table.gaptraceRestore(); } });
   if (location.hash) { reveal(location.hash.slice(1)); }
@@ -71,21 +69,19 @@ window.addEventListener("popstate", function () {
 
 /* Theme: the address, else the stored choice, else the system's. */
 function stored() { try { return localStorage.getItem("gaptrace-theme"); } catch (refused) { return null; } }
-gaptrace.dark = function () {
-  return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-};
-function setTheme(name, quiet) {
+function redrawAll() { gaptrace.pages.forEach(function (page) { if (page.redraw) { page.redraw(); } }); }
+function restoreTheme(name) {
+  var root = document.documentElement;
   if (name === "light" || name === "dark") { root.dataset.theme = name; } else { delete root.dataset.theme; }
-  if (!quiet) {
-    try { localStorage.setItem("gaptrace-theme", name); } catch (refused) { /* not kept */ }
-    gaptrace.put({theme: name}, "replace");
-  }
-  gaptrace.pages.forEach(function (page) { if (page.redraw) { page.redraw(); } });
+  redrawAll();
 }
-gaptrace.toggleTheme = function () { setTheme(gaptrace.dark() ? "light" : "dark"); };
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
-  gaptrace.pages.forEach(function (page) { if (page.redraw) { page.redraw(); } });
-});
+function toggleTheme() {
+  var name = gaptrace.dark() ? "light" : "dark";
+  gaptrace.keepTheme(name);
+  gaptrace.note("theme", name);
+  redrawAll();
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 
 /* Fragments: markup that the server made and escaped, put in where its component stands. */
 function fill() {
@@ -93,8 +89,7 @@ function fill() {
     var text = place.getAttribute("data-html");
     if (place.gaptraceText === text) { return; }
     place.gaptraceText = text;
-    place.innerHTML = text;
-    all("table.data", place).forEach(wireTable);
+    gaptrace.put_html(place, text);
   });
   gaptrace.pages.forEach(function (page) { page.appeared(); });
   var said = document.querySelector("#page .who b"), head = document.querySelector("#page h1");
@@ -119,9 +114,7 @@ function wireTable(table) {
   if (table.tBodies[0].rows.length < 8) { return; }
   var name = "by-" + (table.caption ? table.caption.textContent : "table").toLowerCase().replace(/[^a-z0-9]+/g, "-");
   var order = window.gaptraceSort(table, function (column, up) {
-    var change = {};
-    change[name] = (up ? "" : "-") + (column + 1);
-    gaptrace.put(change, "replace");
+    gaptrace.note(name, (up ? "" : "-") + (column + 1));
   });
   table.gaptraceRestore = function () {
     var found = /^(-?)(\d+)$/.exec(gaptrace.get(name) || ""), column = found ? found[2] - 1 : -1;
@@ -130,30 +123,15 @@ function wireTable(table) {
   };
   table.gaptraceRestore();
 }
-gaptrace.copy = function (text, button) {
-  var word = button.textContent;
-  function done(ok) { button.textContent = ok ? "copied" : "not copied"; setTimeout(function () { button.textContent = word; }, 1500); }
-  navigator.clipboard.writeText(text).then(function () { done(true); }, function () { done(false); });
-};
 
 /* Keys: the page that is shown answers first, then what all pages have. */
-function help(open) {
-  var dialog = document.getElementById("keys");
-  if (!dialog) { return; }
-  if (open === undefined ? !dialog.open : open) { dialog.showModal(); } else { dialog.close(); }
-}
 document.addEventListener("click", function (event) {
   var id = event.target.id;
-  if (id === "theme") { gaptrace.toggleTheme(); }
-  if (id === "keys-button") { help(true); }
-  if (id === "keys-close") { help(false); }
+  if (id === "theme") { toggleTheme(); }
+  if (id === "keys-button" || id === "keys-close") { gaptrace.help(); }
 });
-document.addEventListener("keydown", function (event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) { return; }
-  var own = {"?": function () { help(); }, t: gaptrace.toggleTheme, r: function () { gaptrace.go("/"); }};
-  var act = null;
-  gaptrace.pages.some(function (page) { act = page.here() && page.keys[event.key]; return act; });
-  act = act || own[event.key];
-  if (act && act(event) !== false) { event.preventDefault(); }
+gaptrace.onKey(function (key) {
+  var page = gaptrace.pages.find(function (p) { return p.here() && p.keys[key]; });
+  return page ? page.keys[key] : {"?": gaptrace.help, t: toggleTheme, r: function () { gaptrace.go("/"); }}[key];
 });
 })();

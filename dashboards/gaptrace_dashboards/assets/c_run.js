@@ -161,55 +161,38 @@ document.addEventListener("input", function (event) {
 });
 
 /* Tabs: arrow keys move between them, as tabs do. */
-function tab(button, focus) {
+function mark(name) {
   all("#tabs .gt-tab").forEach(function (b) {
-    b.setAttribute("aria-selected", String(b === button));
-    b.tabIndex = b === button ? 0 : -1;
+    b.setAttribute("aria-selected", String(b.dataset.tab === name));
+    b.tabIndex = b.dataset.tab === name ? 0 : -1;
   });
-  if (focus) { button.focus(); }
+}
+function tab(button) {
+  mark(button.dataset.tab);
   gaptrace.put({tab: button.dataset.tab}, "page");
 }
 document.addEventListener("click", function (event) { var b = event.target.closest(".gt-tab"); if (b) { tab(b); } });
 document.addEventListener("keydown", function (event) {
   var b = event.target.closest && event.target.closest(".gt-tab"), list = all("#tabs .gt-tab");
   var by = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-  if (b && by) { event.preventDefault(); tab(list[(list.indexOf(b) + by + list.length) % list.length], true); }
+  if (!b || !by) { return; }
+  event.preventDefault();
+  b = list[(list.indexOf(b) + by + list.length) % list.length];
+  tab(b);
+  b.focus();
 });
-function restoreTab() {
-  var name = gaptrace.get("tab") || "kernels";
-  all("#tabs .gt-tab").forEach(function (b) {
-    b.setAttribute("aria-selected", String(b.dataset.tab === name));
-    b.tabIndex = b.dataset.tab === name ? 0 : -1;
-  });
-}
-
 /* Keys. */
-function finding(by) {
-  var items = all(".findings > li > details"), at = items.findIndex(function (d) { return d.contains(document.activeElement); });
-  if (!items.length) { return; }
-  var next = items[Math.min(Math.max(at + by, 0), items.length - 1)];
-  next.open = true;
-  next.querySelector("summary").focus();
-  next.scrollIntoView({block: "nearest"});
-}
 function withView(act) { return function () { if (own && own.view) { act(own.view); } }; }
-function pass(key) {
-  return withView(function (view) {
-    view.focus();
-    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: key, bubbles: true, cancelable: true}));
-  });
-}
 var keys = {
-  j: function () { finding(1); }, k: function () { finding(-1); },
+  j: function () { gaptrace.finding(1); }, k: function () { gaptrace.finding(-1); },
   n: function () { if (own && own.shown) { step(own.shown.next); } }, p: function () { if (own && own.shown) { step(own.shown.previous); } },
-  "/": withView(function (view) { document.getElementById("timeline").scrollIntoView({block: "start"}); view.focusSearch(); }),
-  "[": withView(function (view) { view.focus(); view.step("gap", -1); }), "]": withView(function (view) { view.focus(); view.step("gap", 1); })
+  "/": withView(function (view) { document.getElementById("timeline").scrollIntoView({block: "start"}); view.focusSearch(); })
 };
-["w", "a", "s", "d", "0"].forEach(function (key) { keys[key] = pass(key); });
+["w", "a", "s", "d", "0", "[", "]"].forEach(function (key) { keys[key] = withView(function (view) { view.press(key); }); });
 gaptrace.pages.push({
   here: function () { return location.pathname === "/run"; },
   appeared: appeared,
-  restore: function () { restore(); restoreTab(); },
+  restore: function () { restore(); mark(gaptrace.get("tab") || "kernels"); },
   redraw: function () { if (own && own.view) { own.view.redraw(); } },
   keys: keys,
   current: function () { return own && own.view; }

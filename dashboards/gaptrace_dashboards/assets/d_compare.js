@@ -46,17 +46,9 @@ function restore() {
   });
 }
 function focused() { return views.filter(function (v) { return v.place.contains(document.activeElement); })[0] || views[0]; }
-function pass(key) {
-  return function () {
-    var one = focused();
-    if (!one) { return; }
-    one.view.focus();
-    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: key, bubbles: true, cancelable: true}));
-  };
-}
 var keys = {c: function () { var swap = document.getElementById("swap"); if (swap) { gaptrace.go(swap.href); } },
   "/": function () { if (views.length) { focused().view.focusSearch(); } }};
-["w", "a", "s", "d", "0", "[", "]"].forEach(function (key) { keys[key] = pass(key); });
+["w", "a", "s", "d", "0", "[", "]"].forEach(function (key) { keys[key] = function () { if (views.length) { focused().view.press(key); } }; });
 gaptrace.pages.push({
   here: function () { return location.pathname === "/compare"; },
   appeared: appeared,

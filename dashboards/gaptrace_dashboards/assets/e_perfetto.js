@@ -6,12 +6,6 @@
 "use strict";
 var ORIGIN = "https://ui.perfetto.dev", EVERY_MS = 100, PATIENCE_MS = 60000;
 
-function told(button, text) {
-  var word = button.dataset.word = button.dataset.word || button.textContent;
-  button.textContent = text;
-  clearTimeout(button.gaptraceBack);
-  button.gaptraceBack = setTimeout(function () { button.textContent = word; }, 4000);
-}
 /* Resolves once the window listens; fails when it was closed or says nothing for a minute. */
 function ready(other) {
   return new Promise(function (done, failed) {
@@ -35,7 +29,7 @@ document.addEventListener("click", function (event) {
   if (!button || !main) { return; }
   var where = button.dataset.start ? "/#!/?visStart=" + button.dataset.start + "&visEnd=" + button.dataset.end : "";
   var other = window.open(ORIGIN + where);
-  if (!other) { told(button, "the browser blocked the new tab"); return; }
+  if (!other) { window.gaptrace.tell(button, "the browser blocked the new tab"); return; }
   var trace = fetch(main.dataset.trace).then(function (a) {
     if (!a.ok) { throw new Error("the trace file has gone"); }
     return a.arrayBuffer();
@@ -44,6 +38,6 @@ document.addEventListener("click", function (event) {
   Promise.all([trace, ready(other)]).then(function (got) {
     var about = {buffer: got[0], title: main.dataset.title, fileName: main.dataset.file};
     other.postMessage({perfetto: about}, ORIGIN, [got[0]]);
-  }).catch(function (error) { told(button, error.message); });
+  }).catch(function (error) { window.gaptrace.tell(button, error.message); });
 });
 })();

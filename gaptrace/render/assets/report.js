@@ -1,21 +1,8 @@
 /* What scripts add to a report that is complete without them: sort, filter, copy, zoom, theme, keys. */
 (function () {
 "use strict";
-var root = document.documentElement, timelines = [], quiet = false;
-function all(selector, within) { return Array.from((within || document).querySelectorAll(selector)); }
-function make(tag, css, text) {
-  var e = document.createElement(tag);
-  if (css) { e.className = css; }
-  if (text !== undefined) { e.textContent = text; }
-  return e;
-}
-function button(text, title, act) {
-  var b = make("button", "", text);
-  b.type = "button";
-  if (title) { b.title = title; }
-  b.addEventListener("click", act);
-  return b;
-}
+var gaptrace = window.gaptrace, all = gaptrace.all, make = gaptrace.make, button = gaptrace.button;
+var timelines = [], quiet = false;
 
 /* What a page carries as deflated JSON, as text; a browser that cannot read it shows the drawings. */
 function unpacked(id) {
@@ -25,14 +12,9 @@ function unpacked(id) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
 }
 
-/* Theme: the stored choice, else the system's. */
-function isDark() {
-  return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
 function redrawAll() { timelines.forEach(function (t) { t.view.redraw(); }); }
 function toggleTheme() {
-  root.dataset.theme = isDark() ? "light" : "dark";
-  try { localStorage.setItem("gaptrace-theme", root.dataset.theme); } catch (refused) { /* not kept */ }
+  gaptrace.keepTheme(gaptrace.dark() ? "light" : "dark");
   redrawAll();
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
@@ -64,22 +46,9 @@ function wireTable(table) {
   tools.append(box, count, button("Copy CSV", "copy the rows shown as CSV", function () {
     var lines = [heads.map(function (th) { return th.firstChild ? th.textContent.trim() : ""; })];
     Array.from(body.rows).forEach(function (row) { if (!row.hidden) { lines.push(Array.from(row.cells, whole)); } });
-    copy(lines.map(function (line) { return line.map(function (v) { return /[",\n]/.test(v) ? '"' + v.replace(/"/g, '""') + '"' : v; }).join(","); }).join("\n") + "\n", count);
+    gaptrace.copy(gaptrace.csv(lines), count);
   }));
   frame.before(tools);
-}
-function copy(text, status) {
-  function done(word) { status.textContent = word; setTimeout(function () { status.textContent = ""; }, 2000); }
-  function fallback() {
-    var area = make("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    var ok = document.execCommand("copy");
-    area.remove();
-    done(ok ? "copied" : "the browser refused to copy");
-  }
-  if (navigator.clipboard && window.isSecureContext) { navigator.clipboard.writeText(text).then(function () { done("copied"); }, fallback); } else { fallback(); }
 }
 
 /* Timelines. */
@@ -90,7 +59,7 @@ function mount(place, found, looks) {
   choice.setAttribute("aria-label", "which stretch to show");
   place.append(choice, holder);
   var own = {id: found.id, views: found.views, listed: listed, place: place, current: found.views[0], show: show};
-  own.view = window.gaptraceTimeline(holder, own.current.data, {looks: looks, names: found.names, dark: isDark});
+  own.view = window.gaptraceTimeline(holder, own.current.data, {looks: looks, names: found.names, dark: gaptrace.dark});
   function show(next) {
     if (next !== own.current) { own.current = next; own.view.setData(next.data); }
     place.previousElementSibling.textContent = next.said;
@@ -174,14 +143,6 @@ function reveal(target) {
 }
 
 /* Keys. */
-function findings(by) {
-  var items = all(".findings > li > details").filter(function (d) { return d.offsetParent; });
-  if (!items.length) { return; }
-  var at = items.findIndex(function (d) { return d.contains(document.activeElement); });
-  var next = items[Math.min(Math.max(at + by, 0), items.length - 1)];
-  next.open = true;
-  next.querySelector("summary").focus();
-}
 function visibleTimeline() { return timelines.find(function (t) { return t.place.offsetParent; }); }
 function otherStep(by) {
   var t = visibleTimeline();
@@ -189,17 +150,12 @@ function otherStep(by) {
   t.show(t.listed[(t.listed.indexOf(t.current) + by + t.listed.length) % t.listed.length]);
   t.place.scrollIntoView({block: "center"});
 }
-var help = document.getElementById("keys");
-function toggleHelp() { if (help.open) { help.close(); } else { help.showModal(); } }
-document.addEventListener("keydown", function (event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) { return; }
+gaptrace.onKey(function (key) {
   var t = visibleTimeline();
-  var act = {"?": toggleHelp, t: toggleTheme, j: function () { findings(1); }, k: function () { findings(-1); },
+  return {"?": gaptrace.help, t: toggleTheme, j: function () { gaptrace.finding(1); }, k: function () { gaptrace.finding(-1); },
     n: function () { otherStep(1); }, p: function () { otherStep(-1); },
-    "/": function () { if (t) { t.place.scrollIntoView({block: "center"}); t.view.focusSearch(); } },
-    "[": function () { if (t) { t.view.focus(); t.view.step("gap", -1); } }, "]": function () { if (t) { t.view.focus(); t.view.step("gap", 1); } },
-    "0": function () { if (t) { t.view.fit(); } }}[event.key];
-  if (act) { event.preventDefault(); act(); }
+    "/": t && function () { t.place.scrollIntoView({block: "center"}); t.view.focusSearch(); },
+    "[": t && function () { t.view.press("["); }, "]": t && function () { t.view.press("]"); }, "0": t && t.view.fit}[key];
 });
 
 /* The buttons of the header. */
@@ -216,8 +172,8 @@ function wireHeader() {
   var place = document.querySelector(".actions");
   place.append(button("Theme", "light or dark (t)", toggleTheme));
   if (document.getElementById("result")) { place.append(button("Download JSON", "the figures as data", download)); }
-  place.append(button("Keys ?", "keyboard map (?)", toggleHelp));
-  help.append(button("Close", "", toggleHelp));
+  place.append(button("Keys ?", "keyboard map (?)", gaptrace.help));
+  document.getElementById("keys").append(button("Close", "", gaptrace.help));
 }
 var folded = [];
 window.addEventListener("beforeprint", function () {
@@ -242,6 +198,6 @@ unpacked("timelines").then(function (text) {
   });
 }, function () { /* without data the drawings stay */ }).then(function () {
   restore();
-  root.dataset.ready = "yes";
+  document.documentElement.dataset.ready = "yes";
 });
 })();

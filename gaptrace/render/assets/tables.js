@@ -8,8 +8,8 @@ function valueOf(cell) {
 /* Adds a button to each heading. Returns `order(column, up)`; a column of -1 is the order made.
    `chosen(column, up)` is told what a reader asks for. */
 window.gaptraceSort = function (table, chosen) {
-  var body = table.tBodies[0], rows = Array.prototype.slice.call(body.rows);
-  var heads = Array.prototype.slice.call(table.querySelectorAll("thead th"));
+  var body = table.tBodies[0], rows = Array.from(body.rows);
+  var heads = window.gaptrace.all("thead th", table);
   function order(column, up) {
     heads.forEach(function (th, i) {
       if (i === column) { th.setAttribute("aria-sort", up ? "ascending" : "descending"); } else { th.removeAttribute("aria-sort"); }
@@ -20,15 +20,13 @@ window.gaptraceSort = function (table, chosen) {
     }).forEach(function (k) { body.appendChild(k[2]); });
   }
   heads.forEach(function (th, column) {
-    var sort = document.createElement("button");
-    sort.type = "button";
-    sort.className = "sort";
-    sort.setAttribute("aria-label", "sort by " + th.textContent);
-    sort.addEventListener("click", function () {
+    var sort = window.gaptrace.button("", "", function () {
       var up = th.getAttribute("aria-sort") === "descending" || (!th.hasAttribute("aria-sort") && !th.classList.contains("n"));
       order(column, up);
       if (chosen) { chosen(column, up); }
     });
+    sort.className = "sort";
+    sort.setAttribute("aria-label", "sort by " + th.textContent);
     th.appendChild(sort);
   });
   return order;

@@ -1,9 +1,8 @@
-/* Before first paint: the stored theme, if there is one, and the word that scripts run. */
+/* Before first paint: the theme that the address names, else the stored one, and the word that
+   scripts run. */
 (function () {
-  var root = document.documentElement;
+  var root = document.documentElement, kept = null, named = new URLSearchParams(location.search).get("theme");
   root.classList.add("js");
-  try {
-    var kept = localStorage.getItem("gaptrace-theme");
-    if (kept === "light" || kept === "dark") { root.dataset.theme = kept; }
-  } catch (refused) { /* a browser that keeps nothing still shows the report */ }
+  try { kept = localStorage.getItem("gaptrace-theme"); } catch (refused) { /* nothing is kept */ }
+  [kept, named].forEach(function (name) { if (name === "light" || name === "dark") { root.dataset.theme = name; } });
 })();

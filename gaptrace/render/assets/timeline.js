@@ -1,7 +1,7 @@
 /* The timeline of one stretch of a recording on canvas; shared by the HTML report and the dashboard.
 
    gaptraceTimeline(element, data, options) -> {setData, setView, view, fit, select, selectRange,
-       clear, search, step, redraw, focus, destroy}
+       clear, search, step, redraw, focus, press, destroy}
 
    data: one `gaptrace.timeline/1` object; `data.names` or `options.names` holds its texts.
    options: looks (required: causes, states, classes as the page gives them), names, dark() -> bool,
@@ -15,7 +15,7 @@
 (function () {
 "use strict";
 
-var GUTTER = 132, MAP = 26, AXIS = 22, FINE = 4, HEIGHTS = {gpu: 26, gap: 30, call: 12, state: 16, op: 16, frame: 13};
+var make = window.gaptrace.make, cut = window.gaptrace.cut, GUTTER = 132, MAP = 26, AXIS = 22, FINE = 4, HEIGHTS = {gpu: 26, gap: 30, call: 12, state: 16, op: 16, frame: 13};
 /* As gaptrace.units: three digits, a comma between thousands from 10,000 on. */
 function grouped(text) { return text.replace(/^-?\d+/, function (whole) { return whole.replace("-", "").length < 5 ? whole : whole.replace(/\B(?=(\d{3})+$)/g, ","); }); }
 
@@ -159,9 +159,8 @@ function inks(looks, dark, ratio, context, tone) {
 function gaptraceTimeline(element, data, options) {
   var names, model, view, chosen = null, hover = null, found = [], drag = null, frame = 0;
   var room = 50, tone = null, ink = null, inkKey = "", strips = document.createElement("canvas"), bits = null, busy = null, busyKey = "";
-  var host = document.createElement("div"), bar = make("div", "tl-bar"), map = make("canvas", "tl-map");
+  var host = make("div", "tl"), bar = make("div", "tl-bar"), map = make("canvas", "tl-map");
   var scroll = make("div", "tl-scroll"), canvas = make("canvas", "tl-canvas"), told = make("div", "tl-told");
-  host.className = "tl";
   element.replaceChildren(host);
   host.append(bar, map, scroll, told);
   scroll.append(canvas);
@@ -181,11 +180,9 @@ function gaptraceTimeline(element, data, options) {
   map.setAttribute("aria-hidden", "true");
   told.setAttribute("aria-live", "polite");
 
-  function make(tag, css, words) { var e = document.createElement(tag); e.className = css; e.textContent = words || ""; return e; }
   function button(text, title, act) {
-    var b = make("button", "tl-button", text);
-    b.type = "button"; b.title = title; b.setAttribute("aria-label", title);
-    b.addEventListener("click", act);
+    var b = window.gaptrace.button(text, title, act);
+    b.setAttribute("aria-label", title);
     return b;
   }
   function text(i) { return i >= 0 && names[i] !== undefined ? names[i] : "–"; }
@@ -390,11 +387,6 @@ function gaptraceTimeline(element, data, options) {
     });
     minimap(key);
   }
-  function cut(s, size) {
-    if (s.length <= size) { return s; }
-    var head = Math.ceil((size - 1) / 2);
-    return size < 2 ? "" : s.slice(0, head) + "…" + s.slice(s.length - (size - 1 - head));
-  }
   /* A name cut to fit; its namespace goes first. */
   function fitted(s, size) { return s.length <= size ? s : cut(s.replace(/^[\w:]*::/, ""), size); }
   function lanes(c, ratio) {
@@ -592,12 +584,14 @@ function gaptraceTimeline(element, data, options) {
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) { move((event.deltaX || event.deltaY) / room); return; }
     zoom(Math.pow(1.0015, event.deltaY), time(event.clientX - canvas.getBoundingClientRect().left));
   }, {passive: false});
-  canvas.addEventListener("keydown", function (event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) { return; }
-    var act = {w: function () { zoom(1 / 1.4); }, s: function () { zoom(1.4); }, a: function () { move(-.2); }, d: function () { move(.2); },
+  function actOf(key) {
+    return {w: function () { zoom(1 / 1.4); }, s: function () { zoom(1.4); }, a: function () { move(-.2); }, d: function () { move(.2); },
       "0": fit, "[": function () { step("gap", -1); }, "]": function () { step("gap", 1); }, ArrowLeft: function () { step("", -1); },
       ArrowRight: function () { step("", 1); }, ArrowUp: function () { otherLane(-1); }, ArrowDown: function () { otherLane(1); },
-      Enter: function () { if (chosen) { select(chosen, true); } }, Escape: function () { select(null); }}[event.key];
+      Enter: function () { if (chosen) { select(chosen, true); } }, Escape: function () { select(null); }}[key];
+  }
+  canvas.addEventListener("keydown", function (event) {
+    var act = event.ctrlKey || event.metaKey || event.altKey ? null : actOf(event.key);
     if (act) { event.preventDefault(); event.stopPropagation(); act(); }
   });
   function onMap(event) {
@@ -622,7 +616,7 @@ function gaptraceTimeline(element, data, options) {
     search: function (query) { box.value = query; return search(query); },
     selected: function () { return chosen && {kind: chosen.lane.type, index: chosen.index}; },
     select: function (kind, index) { var l = model.lanes.find(function (c) { return c.type === kind; }); if (l && index < l.n) { select({lane: l, index: index}); } },
-    focus: function () { canvas.focus(); }, focusSearch: function () { box.focus(); },
+    focus: function () { canvas.focus(); }, press: function (key) { canvas.focus(); actOf(key)(); }, focusSearch: function () { box.focus(); },
     destroy: function () { watcher.disconnect(); cancelAnimationFrame(frame); element.replaceChildren(); }
   };
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from gaptrace import units
@@ -14,11 +13,11 @@ from gaptrace.render.drawing.looks import css
 from gaptrace.render.drawing.picture import (
     CHARACTER,
     NARROW,
+    LogAxis,
     Picture,
     basis_note,
     known_points,
     range_ends,
-    round_values,
     said,
 )
 from gaptrace.render.drawing.shapes import box, label, line, shape, stretched
@@ -54,13 +53,8 @@ def _axis(panel: Panel) -> Picture | None:
     if not known:
         return None
     values = [value for _, _, value in known]
-    low, high = math.log10(min(values)) - 0.36, math.log10(max(values)) + 0.36
-    if high - low < 1:
-        middle = (high + low) / 2
-        low, high = middle - 0.5, middle + 0.5
-
-    def at(value: float) -> float:
-        return 100 * (math.log10(value) - low) / (high - low)
+    axis = LogAxis.over(values, 0.36)
+    at = axis.at
 
     def words(series: Series, point: Point) -> str:
         return f"{point.label or series.label} {said(point.y, shown)}"
@@ -71,7 +65,7 @@ def _axis(panel: Panel) -> Picture | None:
     if ceilings:
         lowest = at(ceilings[0][2])
         shapes.insert(0, box(percent(lowest), 34, percent(100 - lowest), 24, "beyond"))
-    for value in round_values(low, high, (1, 2, 5)):
+    for value in axis.ticks():
         tick = percent(at(value))
         shapes.append(line(tick, AXIS, tick, AXIS + 4, "axis"))
         shapes.append(label(units.number(value, panel.unit, shown), tick, AXIS + 18, "soft mid"))
@@ -92,7 +86,7 @@ def _axis(panel: Panel) -> Picture | None:
             continue
         x = at(value)
         if ends := range_ends(point.y):
-            first, last = percent(at(max(ends[0], 10**low))), percent(at(ends[1]))
+            first, last = percent(at(max(ends[0], 10**axis.low))), percent(at(ends[1]))
             shapes.append(line(first, 46, last, 46, "range"))
         shapes.append(shape("circle", "measured", cx=percent(x), cy=46, r=6))
         # The label keeps clear of a ceiling line beside it, where the edge leaves it room.

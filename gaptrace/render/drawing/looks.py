@@ -11,15 +11,14 @@ from typing import Any
 
 from gaptrace.render.elements import Child, Element, asset, element
 from gaptrace.vocabulary import (
-    BUSY,
     CAUSES,
     HOST_CLASSES,
-    IDLE,
+    LOOKS,
     MODES,
     OP_CLASSES,
-    PHASES,
     Look,
     Word,
+    word_of,
 )
 
 TINT = 0.34
@@ -32,13 +31,7 @@ NEUTRALS = {
     "block": ("#d8dee2", "#333c42"),
     "accent": ("#4a3fb5", "#b0a8ff"),
 }
-_VOCABULARIES: Mapping[str, tuple[str, Mapping[str, Word]]] = {
-    "cause": ("k", {**HOST_CLASSES, BUSY.id: BUSY, IDLE.id: IDLE}),
-    "host": ("k", {**HOST_CLASSES, BUSY.id: BUSY, IDLE.id: IDLE}),
-    "class": ("o", OP_CLASSES),
-    "mode": ("m", MODES),
-    "phase": ("h", PHASES),
-}
+_LETTERS = {"cause": "k", "host": "k", "class": "o", "mode": "m", "phase": "h"}
 PLAIN = "plain"
 # Solid fills that are dark on a light page and light on a dark one.
 _DEEP = frozenset({"k-busy", "k-dispatch", "o-gemm", "o-attention"})
@@ -46,10 +39,8 @@ _DEEP = frozenset({"k-busy", "k-dispatch", "o-gemm", "o-attention"})
 
 def word(key: str, look: str = "cause") -> tuple[str, Word | None]:
     """The class and the entry of a key: of the vocabulary `look`, else of any that holds it."""
-    for prefix, entries in (_VOCABULARIES.get(look, ("", {})), *_VOCABULARIES.values()):
-        if key in entries:
-            return f"{prefix}-{key}", entries[key]
-    return PLAIN, None
+    name, entry = word_of(key, look)
+    return (f"{_LETTERS[name]}-{key}" if name else PLAIN), entry
 
 
 def css(key: str, look: str = "cause") -> str:
@@ -66,8 +57,8 @@ def on(name: str) -> str:
 def all_looks() -> Mapping[str, Look]:
     """Every look that fills a shape, by its class; modes are strokes and markers."""
     return {
-        f"{prefix}-{key}": entry.look
-        for name, (prefix, entries) in _VOCABULARIES.items()
+        f"{_LETTERS[name]}-{key}": entry.look
+        for name, entries in LOOKS.items()
         if name != "mode"
         for key, entry in entries.items()
     }

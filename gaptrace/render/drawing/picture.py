@@ -84,6 +84,31 @@ def range_ends(quantity: Quantity) -> tuple[float, ...]:
     return float(quantity.low), float(quantity.high)
 
 
+@dataclass(frozen=True)
+class LogAxis:
+    """A logarithmic axis across the whole width; low, high: logarithms of its ends."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def over(cls, values: Sequence[float], room: float) -> LogAxis:
+        """The axis that holds the values, with room at both ends; at least a decade long."""
+        low, high = math.log10(min(values)) - room, math.log10(max(values)) + room
+        if high - low < 1:
+            middle = (high + low) / 2
+            low, high = middle - 0.5, middle + 0.5
+        return cls(low, high)
+
+    def at(self, value: float) -> float:
+        """Where a value lies, in percent of the width."""
+        return 100 * (math.log10(value) - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[float]:
+        """Values to write at the axis."""
+        return round_values(self.low, self.high, (1, 2, 5))
+
+
 def round_values(low: float, high: float, digits: Sequence[int]) -> list[float]:
     """Digits times powers of ten between two logarithms."""
     powers = range(math.floor(low), math.ceil(high) + 1)
