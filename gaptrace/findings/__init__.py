@@ -6,6 +6,7 @@ before its launches, a wait that stops a capture before the advice to capture.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gaptrace.findings import (  # noqa: F401 - importing a module of rules registers them
@@ -21,7 +22,9 @@ from gaptrace.findings import (  # noqa: F401 - importing a module of rules regi
 from gaptrace.findings.rule import REGISTRY, Claim
 from gaptrace.findings.wording import Fact, clause_text, common_text, quantity, title_text
 from gaptrace.knowledge.rules import page, template
+from gaptrace.knowledge.short_names import frame_name
 from gaptrace.measure.amount import Amount
+from gaptrace.measure.gapwork import host_work
 from gaptrace.measure.view import Needs, View
 from gaptrace.quantity import NS, Quantity, ranged
 from gaptrace.results.analysis import Finding
@@ -39,14 +42,28 @@ def find(analysis: Analysis, prediction: PredictionResult | None = None) -> tupl
     A rule that needs withheld figures is not asked. Findings that count the same time name each
     other in `overlaps` and say so in their text.
     """
+    view, claims = claims_of(analysis, prediction)
+    return tuple(_finding(claim, claims, view) for claim in claims)
+
+
+def claims_of(
+    analysis: Analysis, prediction: PredictionResult | None = None
+) -> tuple[View, list[Claim]]:
+    """What the rules claim of an analysis, in the order of `find`, and what they looked at."""
     view = View(analysis, _captured(analysis, prediction))
     claims: list[Claim] = []
     for entry in dict.fromkeys(REGISTRY.values()):
         if view.known >= entry.needs:
             claims += entry.check(view)
     claims.sort(key=lambda claim: (-claim.ceiling, claim.rule))
-    claims = _ranked(claims, view, prediction)
-    return tuple(_finding(claim, claims, view) for claim in claims)
+    blocked = [b.title for b in prediction.capture.blockers if b.blocks] if prediction else []
+    claims = [
+        replace(claim, facts={**claim.facts, "blockers": "; ".join(blocked)})
+        if blocked and claim.rule in CAPTURE_ADVICE
+        else claim
+        for claim in claims
+    ]
+    return view, _ranked(claims, view, prediction)
 
 
 # A wait goes before the advice to capture where it is no detail of the step.
@@ -121,7 +138,8 @@ def _finding(claim: Claim, claims: Sequence[Claim], view: View) -> Finding:
 def _remarks(
     claim: Claim, claims: Sequence[Claim], overlaps: Sequence[str], view: View
 ) -> Iterator[str]:
-    """Sentences about a claim that follow from the other claims and from unprofiled times."""
+    """Sentences about a claim that follow from its gaps, the other claims, unprofiled times."""
+    yield from _mostly(claim, view)
     if overlaps:
         yield common_text("overlaps", {"others": ", ".join(overlaps)})
     capped = view.known >= Needs.CAUSES and view.host_limit < (view.idle or 0)
@@ -136,6 +154,28 @@ def _remarks(
     on_gpu = claim.ops is not None and claim.gaps is None
     if on_gpu and any(other.rule == "GT101" for other in claims):
         yield common_text("host_first", {})
+
+
+# What the host did is named where it is this much of the time in a finding's gaps.
+NAMED_SHARE = 0.1
+
+
+def _mostly(claim: Claim, view: View) -> Iterator[str]:
+    """What the host did longest in the gaps that a claim counts, where that is no detail."""
+    if claim.gaps is None or not claim.gaps.any():
+        return
+    pieces = view.analysis.gap_work
+    pieces = pieces.only(claim.gaps[pieces.gap])
+    tokens = float(view.steps.tokens[view.usable].sum()) or 1.0
+    work = host_work(view.trace, pieces, int(pieces.ns.sum()), tokens)
+    named = [part for part in work if part.name]
+    if not named or (named[0].share or 0) < NAMED_SHARE:
+        return
+    what = frame_name(named[0].name)
+    if named[0].where:
+        what += f", called from {frame_name(named[0].where)}"
+    facts: dict[str, Fact] = {"what": what, "time": quantity(named[0].ns, NS)}
+    yield common_text("mostly", {**facts, **view.words})
 
 
 def _whole(claim: Claim, claims: Sequence[Claim]) -> str | None:

@@ -37,8 +37,9 @@ def compile_work(view: View) -> Iterator[Claim]:
     """Compile work inside decode steps: in some (GT301), in most (GT302), in the first (GT303).
 
     Ceiling of GT301 and GT302: compile time of all complete decode steps, at most the late idle
-    that follows, per token over those steps; never more than their idle. Steps with compile work
-    are not counted in other figures unless all have it, so this looks at all of them. GT303 wins
+    that follows, per token over those steps; never more than their idle. Where every counted step
+    compiles, the usual step's idle with that cause, if that is more. Steps with compile work are
+    not counted in other figures unless all have it, so this looks at all of them. GT303 wins
     nothing: it is about which steps to record.
     """
     steps = view.steps
@@ -69,6 +70,10 @@ def compile_work(view: View) -> Iterator[Claim]:
     begin = np.where(begin == NEVER, steps.host_start, begin)
     gained = view.gained(work, begin, idle=view.late_ns, among=complete)
     gain = _mean_gain(view, gained, complete)
+    if not (view.usable & ~dirty).any():
+        # Every counted step compiles: what a usual one loses, as its causes say.
+        usual = view.idle_amount(view.by_step(view.cause("compile")))
+        gain = max(gain, usual, key=lambda amount: amount.ns)
     gaps = view.late_in(dirty)
     yield Claim(
         "GT302" if count > MOST * total else "GT301",

@@ -52,6 +52,7 @@ class Template:
     part_of: tuple[str, ...] = ()
     moots: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 @cache

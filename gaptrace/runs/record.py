@@ -11,9 +11,10 @@ import msgspec
 
 from gaptrace.analysis import Analysis
 from gaptrace.document.answers import plain, run_answer
+from gaptrace.findings.siblings import Sibling, with_siblings
 from gaptrace.measure.record import first_line
 from gaptrace.predict.predict import predict_run
-from gaptrace.quantity import EXACT
+from gaptrace.quantity import EXACT, UNPROFILED
 from gaptrace.results import run as r
 from gaptrace.results.manifest import Autotune
 from gaptrace.results.prediction import SquareCell
@@ -25,10 +26,33 @@ _SECTIONS = ("piecewise", "buckets", "autotune", "cudagraph_trees")
 
 def finished(run: RunAnalysis) -> RunAnalysis:
     """The run with its Result: what was not recorded predicted, and the answer in words."""
+    run = dataclasses.replace(run, cells=_beside_each_other(run))
     recorded = any(cell.analysis is not None for cell in run.cells)
     found = run_result(run, predict_run(run).square if recorded else {})
     found = msgspec.structs.replace(found, sentence=plain(run_answer(found)))
     return dataclasses.replace(run, result=found)
+
+
+def _beside_each_other(run: RunAnalysis) -> tuple[CellResult, ...]:
+    """The cells, each finding with what the other modes show of its advice."""
+    siblings: dict[str, Sibling] = {}
+    for row in _rows(run):
+        timed = row.step_ns if row.basis == UNPROFILED else None
+        if timed is not None or row.step_ns is None:
+            siblings[row.mode] = Sibling(timed, "" if row.step_ns else row.reason or "")
+    return tuple(_beside(cell, siblings) for cell in run.cells)
+
+
+def _beside(cell: CellResult, siblings: Mapping[str, Sibling]) -> CellResult:
+    analysis, own = cell.analysis, siblings.get(cell.mode)
+    if analysis is None or own is None:
+        return cell
+    findings = tuple(
+        with_siblings(finding, cell.mode, own.step_ns, siblings)
+        for finding in analysis.result.findings
+    )
+    told = msgspec.structs.replace(analysis.result, findings=findings)
+    return dataclasses.replace(cell, analysis=dataclasses.replace(analysis, result=told))
 
 
 def run_result(run: RunAnalysis, square: Mapping[str, SquareCell]) -> r.RunResult:
