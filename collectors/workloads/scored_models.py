@@ -31,8 +31,8 @@ class Kind:
     does), alibi, learned. mixer: attention, latent (keys and values from one low-rank state), state
     (a selective state space), delta (a gated delta rule in all layers but the last). window: of
     every other layer. cap: soft cap of the logits. after: norms behind attention and feed-forward
-    too. parallel: both read the same input. feed: swiglu, geglu, gelu, experts. explicit: attention in
-    products and a softmax, where there is no kernel for it.
+    too. parallel: both read the same input. feed: swiglu, geglu, gelu, experts. explicit: attention
+    in products and a softmax, where there is no kernel for it.
     """
 
     layers: int = 4
