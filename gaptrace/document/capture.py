@@ -20,6 +20,7 @@ from gaptrace.vocabulary import OP_CLASSES, SQUARE
 T = TypeVar("T")
 SOURCES = {"unprofiled": q.UNPROFILED, "given": q.GIVEN, "as profiled": q.TRACED}
 MEASURED_UNDER = "measured under the profiler, which slows the host"
+WHAT_TO_GIVE = "give the step time without it, or record with `gaptrace collect`, which measures it"
 PLACES_SHOWN = 2
 Cells = Mapping[str, p.SquareCell]
 
@@ -239,6 +240,9 @@ def compile_blocks(compiled: p.Compile) -> Iterator[b.Block]:
         *(class_fact(key, t.duration(ns, q.PREDICTED)) for key, ns in by_class if ns),
         t.fact("source", compiled.source, term="compile-source"),
     )
+    if withheld := _set(compiled.launched_withheld):
+        text = f"The compiled step with plain launches is {withheld}; {WHAT_TO_GIVE}."
+        yield b.Note((text,), "limited")
     if note:
         yield b.Note((note,))
     for doubt in _set(compiled.doubts) or ():
