@@ -20,6 +20,7 @@ MEASURED, PREDICTED, UNKNOWN = "measured", "predicted", "not recorded"
 AS_IT_IS = "capturable as it is"
 AFTER_CHANGES = "capturable after these changes"
 IN_PIECES = "capturable in pieces"
+CAPTURED_HERE = "captured in this run"
 ALREADY = "already captured"
 NOT_KNOWN = "not known"
 

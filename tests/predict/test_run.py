@@ -115,6 +115,30 @@ def test_why_a_captured_mode_failed_is_evidence(tmp_path: Path) -> None:
     assert "could not run: the step waits" in (found.square["graph"].note or "")
 
 
+@pytest.mark.parametrize("status", ["close", "different"])
+def test_a_captured_run_beside_it_is_the_truth(status: str, tmp_path: Path) -> None:
+    """An input moved and copies were seen, and capture worked: then they were in nobody's way."""
+    run = write_run(tmp_path / "run", repeats=1, modes=("eager", "graph"))
+    for mode, more in (
+        ("eager", {"steadiness": {"moved": ["cache"], "inputs": [{"name": "cache"}]}}),
+        ("graph", {"outputs": {"status": status}}),
+    ):
+        path = run / mode / "1/run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
+    found = of_run(run).capture
+    (item,) = [item for item in found.blockers if item.id == "moving_inputs"]
+    worked = status == "close"
+    assert found.ready is worked
+    assert item.blocks is not worked
+    assert "graph: captured in this run, 21.0 µs a step" in (found.tried or "")
+    if worked:
+        assert found.verdict == "captured in this run"
+        assert "captured all the same" in item.text
+    else:
+        assert found.verdict == "capturable after these changes"
+        assert "its outputs differ" in (found.tried or "")
+
+
 def test_captured_modes_are_scored(tmp_path: Path) -> None:
     """Drawn modes; steps of 60, 45, 21 and 27 us."""
     found = of_run(write_run(tmp_path / "run", repeats=1))
