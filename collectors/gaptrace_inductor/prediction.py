@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import doubts, kernels, result, standins, whatif
+from . import doubts, kernels, releases, result, standins, whatif
 from .eager import NO_LINKS, Eager, Links, link
 from .execution_trace import ExecutionTrace, Step, pick_step
 from .graphs import Rebuilt, fake_mode, make_inputs, module_of
@@ -79,7 +79,8 @@ def predict(
     links = link(recording, chosen) if recording is not None else NO_LINKS
     scheduled_for = _device(recording.device if recording is not None else None, device)
     stand_in = scheduled_for if scheduled_for["stand_ins"] else None
-    answer = _ask(chosen, region, what_if, stand_in)
+    with releases.deciding_as(recorded_torch):
+        answer = _ask(chosen, region, what_if, stand_in)
     parts = result.step_kernels(answer.rebuilt, answer.schedules, links)
     return {
         "schema": SCHEMA,
@@ -201,10 +202,14 @@ def versions(used: str, recorded: str | None) -> dict[str, Any]:
     note = f"scheduled by torch {used}" + ("" if tested else f" (untested; {known})")
     if recorded is not None and recorded.split("+")[0] != short:
         note += f"; the step was recorded with {recorded}, whose compiler may count differently"
+    as_recorded = [change.before for change in releases.undone(used, recorded)]
+    if as_recorded:
+        note += f"; decided as {recorded} does: {', '.join(as_recorded)}"
     return {
         "used": used,
         "recorded": recorded,
         "tested": tested,
         "tested_versions": list(TESTED),
+        "decided_as_recorded": as_recorded,
         "note": note,
     }

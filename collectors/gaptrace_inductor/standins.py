@@ -112,6 +112,7 @@ def standing_in(device: Mapping[str, Any]) -> Iterator[None]:
 def _places(props: SimpleNamespace) -> list[tuple[Any, str, Any]]:
     from torch._dynamo import device_interface
     from torch._inductor.fx_passes import joint_graph
+    from torch._subclasses import fake_tensor
 
     worker = device_interface.CudaInterface.Worker
     copy = torch.ops.aten.copy_.default
@@ -139,8 +140,11 @@ def _places(props: SimpleNamespace) -> list[tuple[Any, str, Any]]:
         ),
         (worker, "current_device", staticmethod(lambda: 0)),
         (worker, "get_device_properties", staticmethod(lambda device=None: props)),
-        # The method takes CUDA's device guard, the operator does not.
+        # These methods take CUDA's device guard, the operators that they stand for do not.
         (torch.Tensor, "copy_", lambda self, src, wait=False: copy(self, src, wait)),
+        (torch.Tensor, "__getitem__", _index(torch.Tensor.__getitem__)),
+        # A build with CUDA would initialise a driver that is not there.
+        (fake_tensor, "init_gpu_context", lambda device: None),
         (joint_graph, "lazy_init", lambda *args, **kwargs: None),
         (
             joint_graph.UniformValueConstantFolder,
@@ -149,6 +153,22 @@ def _places(props: SimpleNamespace) -> list[tuple[Any, str, Any]]:
         ),
     ]
     return answers
+
+
+def _index(real: Callable[..., Any]) -> Callable[..., Any]:
+    """`real` with slices and index tensors of a CUDA tensor looked up by operators."""
+
+    def look_up(self: torch.Tensor, at: Any) -> Any:
+        parts = at if isinstance(at, tuple) else (at,)
+        plain = all(isinstance(p, torch.Tensor) or p == slice(None) for p in parts)
+        if self.device.type != "cuda" or not plain:
+            return real(self, at)
+        indices = [p if isinstance(p, torch.Tensor) else None for p in parts]
+        if not any(index is not None for index in indices):
+            return torch.ops.aten.alias.default(self)
+        return torch.ops.aten.index.Tensor(self, indices)
+
+    return look_up
 
 
 def _trace_patterns_on_cpu() -> None:

@@ -122,9 +122,10 @@ def _check_what_ifs(answer: Answer | None, values: dict[str, Any]) -> None:
 
 
 def _options(values: dict[str, Any]) -> Any:
-    from gaptrace.predict import PredictOptions
+    from gaptrace.predict import PredictOptions, Shapes
 
-    return PredictOptions(values["batch"]) if values["batch"] else None
+    # Who asks for a prediction gets one: without torch, or with --shapes, from shapes.
+    return PredictOptions(values["batch"] or PredictOptions.batches, Shapes.ALWAYS)
 
 
 def _given(values: dict[str, Any]) -> Answer | None:

@@ -25,6 +25,7 @@ SOURCES = {
     "as profiled": q.TRACED,
 }
 MEASURED_UNDER = "measured under the profiler, which slows the host"
+WHAT_TO_GIVE = "give the step time without it, or record with `gaptrace collect`, which measures it"
 PLACES_SHOWN = 2
 Cells = Mapping[str, p.SquareCell]
 
@@ -244,6 +245,9 @@ def compile_blocks(compiled: p.Compile) -> Iterator[b.Block]:
         *(class_fact(key, t.duration(ns, q.PREDICTED)) for key, ns in by_class if ns),
         t.fact("source", compiled.source, term="compile-source"),
     )
+    if withheld := _set(compiled.launched_withheld):
+        text = f"The compiled step with plain launches is {withheld}; {WHAT_TO_GIVE}."
+        yield b.Note((text,), "limited")
     if note:
         yield b.Note((note,))
     for doubt in _set(compiled.doubts) or ():

@@ -4,6 +4,6 @@
 found, and how often it was right: README.md in this folder.
 """
 
-from gaptrace.predict.predict import PredictOptions, predict, predict_run
+from gaptrace.predict.predict import PredictOptions, Shapes, predict, predict_run
 
-__all__ = ["PredictOptions", "predict", "predict_run"]
+__all__ = ["PredictOptions", "Shapes", "predict", "predict_run"]

@@ -7,6 +7,7 @@ block.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -26,8 +27,9 @@ from gaptrace.measure.waits import (
     pageable_ops,
     waits,
 )
+from gaptrace.predict.differences import odd
 from gaptrace.predict.places import places
-from gaptrace.results.manifest import Difference, Input
+from gaptrace.results.manifest import Difference, Input, LaunchSequence
 from gaptrace.results.prediction import Blocker, BlockerPlace
 from gaptrace.trace import Ints
 
@@ -122,6 +124,18 @@ def _inside(region: Region, step: Ints, at: Ints) -> Bools:
     return (at >= region.first[step]) & (at < region.last[step])
 
 
+def _exception(view: View, step: Ints) -> str:
+    """What to add where something was seen in an odd step or two only; empty where it is usual.
+
+    One step among many into which other work fell (a prefill before it, a request admitted) is none
+    to capture.
+    """
+    counted, seen = int(np.count_nonzero(view.usable)), int(np.unique(step).size)
+    if not odd(seen, counted):
+        return ""
+    return f"; in {seen} of {counted} steps only, so it does not stand in the way of the others"
+
+
 def _waits(view: View, region: Region) -> Iterator[Blocker]:
     calls, _, kind = waits(view)
     if calls.row.size == 0:
@@ -142,16 +156,17 @@ def _wait(view: View, words: Words, calls: Calls, *, blocks: bool) -> Blocker:
     ns = float(calls.ns.sum()) / tokens
     per_token = calls.row.size / tokens
     text = f"{units.count(per_token)} per token, {units.time(ns)} of host time"
+    exception = _exception(view, calls.step) if blocks else ""
     if not blocks:
         text += "; outside the model's matrix products, so it can stay outside the graph"
     return Blocker(
         id=words.id if blocks else f"{words.id}_outside",
         title=words.title,
-        blocks=blocks,
-        seam=words.seam and blocks,
+        blocks=blocks and not exception,
+        seam=words.seam and blocks and not exception,
         per_token=per_token,
         ns_per_token=ns,
-        text=text,
+        text=text + exception,
         change=words.change if blocks else "leave it outside: capture what lies between",
         places=places(view, calls.row, calls.step, calls.ns),
     )
@@ -173,14 +188,16 @@ def _pageable(view: View, region: Region) -> Iterator[Blocker]:
         if own.size == 0:
             continue
         dur = view.trace.dur[own]
+        exception = _exception(view, of) if blocks else ""
         yield Blocker(
             id="pageable_copy" if blocks else "pageable_copy_outside",
             title=WORDS[TO_DEVICE].title,
-            blocks=blocks,
+            blocks=blocks and not exception,
             seam=False,
             per_token=own.size / view.tokens,
             ns_per_token=float(dur.sum()) / view.tokens,
-            text="a replay would read the same host address again, whatever lies there by then",
+            text="a replay would read the same host address again, whatever lies there by then"
+            + exception,
             change=WORDS[TO_DEVICE].change,
             places=places(view, own, of, dur),
         )
@@ -194,14 +211,15 @@ def _allocations(view: View) -> Iterator[Blocker]:
     names = {view.trace.name_of(int(row)) for row in calls.row}
     frees = any("Free" in name for name in names)
     ns = float(calls.ns.sum()) / tokens
+    exception = _exception(view, calls.step) if frees else ""
     yield Blocker(
         id="allocator",
         title="memory is allocated or freed through the driver in the step",
-        blocks=frees,
+        blocks=frees and not exception,
         seam=False,
         per_token=calls.row.size / tokens,
         ns_per_token=ns,
-        text=f"{', '.join(sorted(names))}: {units.time(ns)} of host time per token",
+        text=f"{', '.join(sorted(names))}: {units.time(ns)} of host time per token{exception}",
         change="warm up until the allocator's pool is large enough, keep shapes fixed, and drop "
         "torch.cuda.empty_cache(); memory cannot be freed while a graph is captured",
         places=places(view, calls.row, calls.step, calls.ns),
@@ -217,15 +235,16 @@ def _threads(view: View) -> Iterator[Blocker]:
     if not other.any():
         return
     rows, of = calls[other], step[other]
+    exception = _exception(view, of)
     yield Blocker(
         id="threads",
         title="several threads launch GPU work in one step",
-        blocks=True,
+        blocks=not exception,
         seam=False,
         per_token=rows.size / view.tokens,
         ns_per_token=0.0,
         text="capture records what one thread (and streams that wait for it) launches; a launch "
-        "of another thread makes it fail or is left out",
+        "of another thread makes it fail or is left out" + exception,
         change="launch the whole step from one thread",
         places=places(view, rows, of, view.trace.dur[rows]),
     )
@@ -270,7 +289,7 @@ def recorded_blockers(view: View) -> list[Blocker]:
                 )
             )
     sequence = seen.launch_sequence
-    if sequence is not None and sequence.equal is False:
+    if sequence is not None and sequence.equal is False and not _odd_count(sequence):
         first = sequence.first_difference or Difference()
         found.append(
             Blocker(
@@ -287,6 +306,16 @@ def recorded_blockers(view: View) -> list[Blocker]:
             )
         )
     return found
+
+
+def _odd_count(sequence: LaunchSequence) -> bool:
+    """Whether only an odd step launched another number of things than the others.
+
+    The recorder holds every step against the first, which may be the odd one.
+    """
+    counts = sequence.counts or ()
+    usual = Counter(counts).most_common(1)[0][1] if counts else 0
+    return len(counts) - usual > 0 and odd(len(counts) - usual, len(counts))
 
 
 def _all_direct(names: Sequence[str], by_name: Mapping[str, Input]) -> bool:

@@ -23,8 +23,9 @@ from gaptrace.results.prediction import Doubt, Loss, Variant, VariantRanges
 # of compiled code costs once (guards, wrappers) is not in an eager trace, and one machine's host
 # ran the same compiled step at two speeds, 1.6 times apart: hence half to double.
 HOST_RANGE = (0.5, 2.0)
-# A profiled host is slower, by up to five times in a first step: from there the way down is long.
-PROFILED_RANGE = (0.15, 2.0)
+# A profiled host is slower by up to five times. From there the range would span a factor of ten and
+# more, which tells nobody anything.
+WITHHELD = "withheld: the host was timed under the profiler only"
 # Kernels: range as a share of the count. The scheduler that the user will compile with is exact or
 # one off; another version may fuse otherwise, and doubtful constructs may come out as copies.
 SAME_TORCH, OTHER_TORCH, DOUBTFUL = 0.02, 0.10, 0.25
@@ -78,6 +79,7 @@ def compiled_step(answer: Mapping[str, Any], host: Host, model: GraphModel) -> C
         busy=None if busy.unmeasured else busy.busy,
         by_class=None if busy.unmeasured else dict(busy.by_class),
         launched=None if busy.unmeasured else launched_step(busy.busy, launches, host),
+        withheld="" if busy.unmeasured else withheld_because(busy.busy, launches, host),
         captured=None if busy.unmeasured else captured,
         kernel_range=_range(kernels, share),
         generated_range=_range(generated, share),
@@ -111,12 +113,23 @@ def busy_of(
     )
 
 
+def withheld_because(busy: Estimate, launches: int, host: Host) -> str:
+    """Why the step with plain launches is withheld; empty where it is not.
+
+    It is where the host may set the pace and was timed under the profiler only.
+    """
+    if host.per_launch_ns is None or not host.profiled:
+        return ""
+    slowest = HOST_RANGE[1] * launches * host.per_launch_ns
+    return WITHHELD if slowest > busy.low_ns else ""
+
+
 def launched_step(busy: Estimate, launches: int, host: Host) -> Estimate | None:
     """The step with plain launches: the slower of host and GPU; None without host times."""
-    if host.per_launch_ns is None:
+    if host.per_launch_ns is None or withheld_because(busy, launches, host):
         return None
     needs = launches * host.per_launch_ns
-    low, high = PROFILED_RANGE if host.profiled else HOST_RANGE
+    low, high = HOST_RANGE
     return Estimate(
         max(needs, busy.ns),
         max(low * needs, busy.low_ns),

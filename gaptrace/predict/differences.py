@@ -73,7 +73,7 @@ def _sequences(view: View, steps: Ints) -> list[Blocker]:
                     row=row,
                 )
             )
-    if _odd(len(differing), steps.size):
+    if odd(len(differing), steps.size):
         return []
     text = (
         f"{len(differing)} of {steps.size} steps launch another sequence of GPU ops than step "
@@ -95,8 +95,9 @@ def _sequences(view: View, steps: Ints) -> list[Blocker]:
     ]
 
 
-def _odd(differing: int, of: int) -> bool:
-    """Whether so few steps differ that they are the exception; also where none does."""
+def odd(differing: int, of: int) -> bool:
+    """Whether so few steps differ from the others that they are the exception; also where none
+    does."""
     return differing <= ODD_SHARE * of or (differing == 1 and of >= ONE_OF)
 
 
@@ -127,17 +128,17 @@ def _shapes(view: View, steps: Ints) -> list[Blocker]:
     )
     reference = when == steps[usual]
     names, codes = trace.name[shaped[reference]], shape[reference]
-    odd = 0
+    differing = 0
     changed: dict[str, tuple[int, int, int]] = {}
     for step in steps:
         here = when == step
         if not np.array_equal(trace.name[shaped[here]], names):
             continue
-        odd += int((shape[here] != codes).any())
+        differing += int((shape[here] != codes).any())
         for at in np.flatnonzero(shape[here] != codes):
             name = trace.names[int(names[at])]
             changed.setdefault(name, (int(shaped[here][at]), int(codes[at]), int(shape[here][at])))
-    if _odd(odd, steps.size):
+    if odd(differing, steps.size):
         return []
     rows = np.array([row for row, _, _ in changed.values()], np.int64)
     words = [

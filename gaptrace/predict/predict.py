@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
 from msgspec import convert
@@ -19,7 +20,7 @@ from gaptrace.predict.nodes import Nodes, step_nodes
 from gaptrace.predict.pieces import measured_pieces
 from gaptrace.predict.readiness import readiness
 from gaptrace.predict.realised import realised
-from gaptrace.predict.saved import saved_answer
+from gaptrace.predict.saved import has_execution_trace, saved_answer
 from gaptrace.predict.savings import exact_savings
 from gaptrace.predict.score import score
 from gaptrace.predict.shapes import estimated, estimated_savings
@@ -46,11 +47,28 @@ LAUNCH_BOUND = 0.5
 OTHERWISE_CAPTURED = frozenset({"piecewise", "reduce-overhead", "max-autotune"})
 
 
+class Shapes(Enum):
+    """When the compiled step is estimated from shapes, with no answer of Inductor at hand."""
+
+    WITHOUT_EXECUTION_TRACE = "only where Inductor cannot be asked for want of an execution trace"
+    ALWAYS = "always: somebody asked for it, or there is no torch to ask"
+
+
+NOT_ASKED = (
+    "not predicted: Inductor was not asked about the execution trace beside this recording; "
+    "`gaptrace predict` on the run asks once (it takes torch), then every report shows the answer"
+)
+
+
 @dataclass(frozen=True)
 class PredictOptions:
-    """batches: numbers of sequences per step for which savings are given besides the recorded."""
+    """batches: numbers of sequences per step for which savings are given besides the recorded.
+
+    shapes: when an estimate from shapes stands in for Inductor's answer.
+    """
 
     batches: tuple[int, ...] = (256,)
+    shapes: Shapes = Shapes.WITHOUT_EXECUTION_TRACE
 
 
 class RecordedCell(Protocol):
@@ -110,8 +128,8 @@ def predict(
     """What compiling and capturing this recording's step would buy.
 
     answer: a `gaptrace.inductor/1` object for it; without one the answer saved beside the
-    recording is used, else the compiled step is estimated from shapes. others: recordings of the
-    same program in other modes, to score against.
+    recording is used, else the compiled step is estimated from shapes as `options.shapes` says.
+    others: recordings of the same program in other modes, to score against.
     """
     measured = {mode_of(other): other for other in others}
     measured[mode_of(analysis)] = analysis
@@ -137,9 +155,8 @@ def predict_run(
         cell.mode: cell.reason for cell in run.cells if cell.reason and cell.mode not in measured
     }
     captured = tuple(c.manifest for c in run.cells if c.mode in ("graph", "compiled-graph"))
-    if answer is None:
-        saved = (saved_answer(a.manifest) for a in run.repeats("eager"))
-        answer = next((found for found in saved if found is not None), None)
+    if answer is None and "eager" in measured:
+        answer = saved_answer(measured["eager"].manifest)
     measured.setdefault(mode_of(base), base)
     return _predict(base, options or PredictOptions(), answer, _Peers(measured, failed, captured))
 
@@ -243,6 +260,9 @@ def _compiled(
     host = host_of(analysis)
     peak = analysis.ceilings.peak_bandwidth_bytes_per_s or float("inf")
     batch = _batch(analysis)
+    wants_shapes = options.shapes is Shapes.ALWAYS
+    if answer is None and not wants_shapes and has_execution_trace(analysis.manifest):
+        return CompiledStep(already=False, exact=False, source="", note=NOT_ASKED), None, ()
     if answer is None:
         guess = estimated(analysis, nodes, host, model)
         if guess is None:

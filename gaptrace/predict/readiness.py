@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
+from gaptrace import units
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.view import Needs, View
 from gaptrace.predict.blockers import blockers, recorded_blockers
@@ -13,11 +15,13 @@ from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.differences import differences
 from gaptrace.predict.nodes import Nodes
 from gaptrace.predict.pieces import at_attention, at_ops
+from gaptrace.predict.square import is_compiled
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.prediction import (
     AFTER_CHANGES,
     ALREADY,
     AS_IT_IS,
+    CAPTURED_HERE,
     IN_PIECES,
     NOT_KNOWN,
     Blocker,
@@ -36,6 +40,8 @@ FAILED = {
     "recompiles": "make the compiled step steady first: see the guards that fail",
     "outputs_differ": "something that changes from step to step was frozen into the graph",
 }
+# Outputs of a mode that are not those of its reference.
+DIFFERENT = "different"
 # Blockers that already say that a state grows.
 GROWING = frozenset({"changing_shapes", "growing_inputs"})
 ADDRESSES = "whether inputs move between steps: a trace does not tell, `gaptrace collect` does"
@@ -65,6 +71,11 @@ def readiness(
         found += _growing(doubts)
     found = list({(item.id, item.blocks): item for item in reversed(found)}.values())[::-1]
     tried, failed = _tried(captured)
+    mode = "compiled-graph" if is_compiled(analysis) else "graph"
+    worked = any(_worked(manifest) for manifest in captured if manifest.mode == mode)
+    if worked:
+        # What really happened outranks what the launched steps look like.
+        found, failed = [_in_the_way_of_nothing(item) for item in found], []
     found += [item for item in failed if item.id not in {b.id for b in found}]
     found.sort(key=lambda item: (not item.blocks, -item.ns_per_token, item.id))
     unknown = []
@@ -73,7 +84,9 @@ def readiness(
     if not compared:
         unknown.append(ONE_STEP)
     blocking = [item for item in found if item.blocks]
-    if not blocking:
+    if worked:
+        verdict = CAPTURED_HERE
+    elif not blocking:
         verdict = AS_IT_IS
     else:
         verdict = IN_PIECES if any(item.seam for item in blocking) else AFTER_CHANGES
@@ -87,10 +100,22 @@ def _capture(
     tried: str = "",
     pieces: Sequence[PredictedPieces] = (),
 ) -> Capture:
-    ready = None if verdict == NOT_KNOWN else verdict in (AS_IT_IS, ALREADY)
+    ready = None if verdict == NOT_KNOWN else verdict in (AS_IT_IS, ALREADY, CAPTURED_HERE)
     return Capture(
         ready, verdict, tuple(blockers), tuple(unknown), tried or None, tuple(pieces), None
     )
+
+
+def _worked(manifest: Manifest) -> bool:
+    """Whether a mode ran captured and computed what its reference does."""
+    stopped = manifest.failure.reason or manifest.run.status == "mode_failed"
+    return not stopped and manifest.step_ns is not None and manifest.outputs.status != DIFFERENT
+
+
+def _in_the_way_of_nothing(item: Blocker) -> Blocker:
+    if not item.blocks:
+        return item
+    return replace(item, blocks=False, seam=False, text=f"{item.text}; captured all the same")
 
 
 def _growing(doubts: Sequence[Doubt]) -> list[Blocker]:
@@ -141,7 +166,9 @@ def _tried(captured: Sequence[Manifest]) -> tuple[str, list[Blocker]]:
         mode = manifest.mode or "captured"
         failure, reason = manifest.failure, manifest.failure.reason
         if not reason and manifest.run.status != "mode_failed":
-            words.append(f"{mode}: captured in this run")
+            step = "" if manifest.step_ns is None else f", {units.time(manifest.step_ns)} a step"
+            wrong = ", but its outputs differ" if manifest.outputs.status == DIFFERENT else ""
+            words.append(f"{mode}: captured in this run{step}{wrong}")
             continue
         kind = failure.kind or "capture_error"
         words.append(f"{mode}: failed in this run ({reason or kind})")

@@ -20,11 +20,20 @@ _PARTS = ("torch", "kernels", "counts", "doubts", "ops")
 
 
 def saved_answer(manifest: Manifest) -> Mapping[str, Any] | None:
-    """The answer saved beside the recording of a run; None where there is none."""
+    """The answer saved beside the recording of a run, or beside another repeat of its mode; None
+    where there is none."""
     if manifest.path is None:
         return None
-    path = Path(manifest.path) / NAME
-    return read_answer(path) if path.is_file() else None
+    own = Path(manifest.path)
+    repeats = sorted(own.parent.glob(f"*/{NAME}")) if own.parent.name == manifest.mode else []
+    found = next((path for path in (own / NAME, *repeats) if path.is_file()), None)
+    return None if found is None else read_answer(found)
+
+
+def has_execution_trace(manifest: Manifest) -> bool:
+    """Whether an execution trace lies beside a recording, of which Inductor can be asked."""
+    name = manifest.files.execution_trace
+    return bool(manifest.path and name) and (Path(str(manifest.path)) / str(name)).is_file()
 
 
 def read_answer(path: str | Path) -> Mapping[str, Any]:

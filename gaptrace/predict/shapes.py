@@ -20,7 +20,7 @@ from gaptrace.measure.attribution import op_around
 from gaptrace.measure.fusion_model import H200, Estimate, moved_ns
 from gaptrace.measure.gemm import ITEM_BITS
 from gaptrace.measure.result import Analysis
-from gaptrace.predict.compiled import Host, launched_step
+from gaptrace.predict.compiled import Host, launched_step, withheld_because
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.nodes import Nodes, pairs_of
 from gaptrace.predict.savings import ACTIVATION, fusion_savings
@@ -262,6 +262,7 @@ def estimated(
         busy=busy,
         by_class=None,
         launched=launched_step(busy, launches, host),
+        withheld=withheld_because(busy, launches, host),
         captured=model.step(
             busy, pairs_of(kinds), launches, 1, model.memset_extra(nodes.memset_ns)
         ),

@@ -101,6 +101,9 @@ def square(
 
 def _compiled(step: CompiledStep, tokens: float) -> dict[str, SquareCell]:
     """Both cells of a predicted compiled step."""
+    if step.kernels is None:
+        asking = "not predicted: `gaptrace predict` on the run asks Inductor"
+        return dict.fromkeys(("compiled", "compiled-graph"), SquareCell(UNKNOWN, note=asking))
     busy = None if step.busy is None else step.busy.ns
     source = [] if step.exact else [step.source]
     host = [f"host per launch from {step.host}"] if step.host else []
@@ -112,4 +115,8 @@ def _compiled(step: CompiledStep, tokens: float) -> dict[str, SquareCell]:
         if time is not None:
             note = "; ".join(notes)
             cells[mode] = _cell(PREDICTED, time, tokens, busy, step.kernels, launches, note=note)
+    if step.withheld:
+        cells["compiled"] = SquareCell(
+            UNKNOWN, kernels=step.kernels, launches=step.launches, note=step.withheld
+        )
     return cells

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import UNSET
+
 from gaptrace.measure.fusion_model import Estimate
 from gaptrace.results.prediction import (
     CapturedParts,
@@ -93,6 +95,7 @@ class CompiledStep:
     by_class: Mapping[str, float] | None = None
     launched: Estimate | None = None
     captured: Estimate | None = None
+    withheld: str = ""
     kernel_range: tuple[int, int] | None = None
     generated_range: tuple[int, int] | None = None
     doubts: tuple[Doubt, ...] = ()
@@ -106,7 +109,7 @@ class CompiledStep:
     def field(self) -> Compile:
         """The step as plain data."""
         if self.already or self.kernels is None:
-            return Compile(None, self.source, already=self.already, note=self.note)
+            return Compile(None, self.source or None, already=self.already, note=self.note)
         classes = self.by_class
         figures = CompiledFigures(
             kernels=self.kernels,
@@ -137,6 +140,7 @@ class CompiledStep:
             eager_kernels=self.eager_kernels,
             doubts=self.doubts,
             losses=self.losses,
+            launched_withheld=self.withheld or UNSET,
             what_ifs=self.what_ifs,
         )
 

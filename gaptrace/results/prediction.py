@@ -20,6 +20,7 @@ MEASURED, PREDICTED, UNKNOWN = "measured", "predicted", "not recorded"
 AS_IT_IS = "capturable as it is"
 AFTER_CHANGES = "capturable after these changes"
 IN_PIECES = "capturable in pieces"
+CAPTURED_HERE = "captured in this run"
 ALREADY = "already captured"
 NOT_KNOWN = "not known"
 
@@ -220,7 +221,8 @@ class Compile(Struct, frozen=True):
     """The step after torch.compile: the field `compile`.
 
     already: the recording is compiled, so nothing is predicted. exact: from the real scheduler,
-    else estimated from shapes. note: what to know about the torch version.
+    else estimated from shapes. note: what to know about the torch version. launched_withheld: why
+    `predicted.step_ns` is null.
     """
 
     predicted: CompiledFigures | None
@@ -233,6 +235,7 @@ class Compile(Struct, frozen=True):
     doubts: tuple[Doubt, ...] | UnsetType = UNSET
     losses: tuple[Loss, ...] | UnsetType = UNSET
     what_ifs: tuple[Variant, ...] | UnsetType = UNSET
+    launched_withheld: str | UnsetType = UNSET
 
 
 class Subject(Struct, frozen=True):

@@ -18,11 +18,16 @@ from gaptrace.measure.result import Analysis
 from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
 from gaptrace.predict import PredictOptions, predict
+from gaptrace.predict.saved import has_execution_trace
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.prediction import AtBatch
 from gaptrace.results.run import SweepPoint, SweepResult, SweepRow, SweepSaving
 from gaptrace.runs.run import RunAnalysis
 
+FUSION_NOT_ASKED = (
+    "fusion savings are not predicted where a point has an execution trace and Inductor was not "
+    "asked about it: `gaptrace predict` on the point asks once"
+)
 # What compiling saved is read from the first of these pairs that a point has recorded.
 PAIRS = (("eager", "compiled"), ("graph", "compiled-graph"))
 
@@ -63,6 +68,8 @@ def analyze_sweep(
             realised[point.point] = saved
         facts = facts or run.facts
         notes.update(dict.fromkeys(_notes(point, run)))
+        if own is None and _not_asked(run):
+            notes[FUSION_NOT_ASKED] = None
         for cell in run.cells:
             for finding in cell.analysis.result.findings if cell.analysis is not None else ():
                 if finding.ceiling_ns_per_token > 0:
@@ -158,6 +165,12 @@ def _predicted(run: RunAnalysis, batches: Sequence[int]) -> _Own | None:
     if found is None:
         return None
     return _Own(found.at_batch, AtBatch(found.bytes, found.time_ns), found.source)
+
+
+def _not_asked(run: RunAnalysis) -> bool:
+    """Whether the eager recording has an execution trace about which Inductor was not asked."""
+    eager = run.representative("eager") if "eager" in run.modes else None
+    return eager is not None and has_execution_trace(eager.manifest)
 
 
 def _realised(rows: Sequence[SweepRow]) -> tuple[float, str] | None:

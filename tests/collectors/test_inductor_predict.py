@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from gaptrace_inductor import prediction, standins
+from gaptrace_inductor import prediction, releases, standins
 
 from .et_builder import Recording, T
 from .inductor_runs import predict
@@ -355,6 +355,37 @@ def test_the_local_gpu_has_to_be_there() -> None:
         pytest.skip("there is one")
     with pytest.raises(standins.StandinError, match="no GPU"):
         predict(DATA / "gpt2_4_eager.et.json.gz", device="local")
+
+
+@pytest.mark.skipif(releases.release_of(torch.__version__) < (2, 12), reason="decides so itself")
+def test_a_later_release_decides_as_that_of_the_recording() -> None:
+    """What the H200 compiled under 2.11: the rotary angle is a library call there."""
+    path, trace = (DATA / f"llama4_eager.{kind}json.gz" for kind in ("et.", ""))
+    found = predict(path, trace=trace, recorded_torch="2.11.0")
+    assert (found["counts"]["generated"], found["counts"]["total"]) == COUNTS["2.11"]["llama4"]
+    assert "library call" in found["torch"]["decided_as_recorded"][0]
+    assert "decided as 2.11.0 does" in found["torch"]["note"]
+
+
+def test_changes_between_two_releases() -> None:
+    since = [change.since for change in releases.undone("2.13.0+cpu", "2.11.0")]
+    assert since == [(2, 12), (2, 13)]
+    assert [c.since for c in releases.undone("2.12.1", "2.11.0+cu130")] == [(2, 12)]
+    assert releases.undone("2.13.0", "2.13.1") == releases.undone("2.13.0", None) == ()
+    # An older release cannot decide as a newer one.
+    assert releases.undone("2.11.0", "2.13.0") == ()
+
+
+def test_what_was_taken_back_is_back_afterwards() -> None:
+    from torch._inductor import decomposition
+
+    before = decomposition.decompositions[torch.ops.aten.bmm.default]
+    with releases.deciding_as("2.11.0"):
+        if releases.release_of(torch.__version__) >= (2, 12):
+            during = decomposition.select_decomp_table()[torch.ops.aten.bmm.default]
+            assert during is not before
+    for table in (decomposition.decompositions, decomposition.select_decomp_table()):
+        assert table[torch.ops.aten.bmm.default] is before
 
 
 def test_an_untested_version_says_so() -> None:

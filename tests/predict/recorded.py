@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parents[1] / "data"
 MODELS = ("gpt2_4", "llama4")
-# H200, torch 2.11: unprofiled steps and busy times in ns, kernels; by torch 2.13 llama4 has two
-# kernels less, since a batched matmul with K = 1 becomes a multiply there.
+# H200, torch 2.11: unprofiled steps and busy times in ns, kernels. The saved answer for llama4 is
+# torch 2.13's own: two kernels less, since a batched matmul with K = 1 becomes a multiply there.
 TRUE: dict[str, dict[str, int]] = {
     "llama4": {
         "eager": 5_570_000,

@@ -192,11 +192,9 @@ def test_the_real_inductor_through_the_command(model: str, tmp_path: Path) -> No
     folder = recorded.eager_run(tmp_path, model)
     found = of(run(folder, "--json"))
     true = recorded.TRUE[model]
-    exact = torch.__version__.startswith("2.11")
-    missed = (0, 0) if exact else recorded.MISSED[model]
     predicted = found["compile"]["predicted"]
-    assert predicted["kernels"] == true["kernels"] - missed[0]
-    assert predicted["generated"] == true["generated"] - missed[1]
+    # The run says 2.11: a later release decides as that one did.
+    assert (predicted["kernels"], predicted["generated"]) == (true["kernels"], true["generated"])
     assert abs(predicted["busy_ns"] / true["busy"] - 1) < 0.05
     assert abs(predicted["captured_step_ns"] / true["compiled-graph"] - 1) < 0.05
     assert abs(found["capture"]["predicted_step_ns"] / true["graph"] - 1) < 0.05

@@ -141,6 +141,39 @@ def test_freeing_memory_blocks_and_allocating_only_warns() -> None:
     assert found.verdict == AS_IT_IS
 
 
+@pytest.mark.parametrize(
+    ("name", "call", "inside"),
+    [
+        ("item", "cudaStreamSynchronize", "aten::_local_scalar_dense"),
+        ("data_dependent_size", "cudaStreamSynchronize", "aten::nonzero"),
+        ("allocator", "cudaFree", "aten::empty"),
+    ],
+)
+def test_what_one_odd_step_does_blocks_nothing(name: str, call: str, inside: str) -> None:
+    """A request was admitted before step 2, one of five: the others are to be captured."""
+
+    def draw(at: int, corr: int, step: int) -> list[Event]:
+        odd = waiting(inside, 3_500, call)
+        return (odd if step == 2 else plain)(at, corr, step)
+
+    found = ready(draw)
+    item = the(found, name)
+    assert found.verdict == AS_IT_IS
+    assert not item.blocks
+    assert not item.seam
+    assert "in 1 of 5 steps only" in item.text
+    assert ready(waiting(inside, 3_500, call)).verdict != AS_IT_IS
+
+
+@pytest.mark.parametrize(("counts", "blocks"), [((130, 127, 127, 127, 127), 0), ((9, 8, 9, 8), 1)])
+def test_the_recorder_holds_steps_against_the_first_which_may_be_the_odd_one(
+    counts: tuple[int, ...], blocks: int
+) -> None:
+    sequence = {"equal": False, "counts": counts, "first_difference": {"step": 1, "index": 0}}
+    found = ready(plain, steadiness={"launch_sequence": sequence})
+    assert sum(item.id == "launch_sequence" for item in found.blockers) == blocks
+
+
 def test_another_sequence_of_launches() -> None:
     def draw(at: int, corr: int, step: int) -> list[Event]:
         return eagers(at, corr, GEMM, ADD if step in (2, 3) else GEMM, GEMM)

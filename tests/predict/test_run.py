@@ -13,7 +13,8 @@ from gaptrace.document.build import document
 from gaptrace.document.sections import Context
 from gaptrace.errors import GaptraceError
 from gaptrace.measure.options import Options
-from gaptrace.predict import predict, predict_run
+from gaptrace.predict import PredictOptions, Shapes, predict, predict_run
+from gaptrace.reading.loading import load
 from gaptrace.render import formats
 from gaptrace.render.formats import Style
 from gaptrace.runs.read import read_run
@@ -59,9 +60,37 @@ def test_a_saved_answer_is_used_and_host_times_are_unprofiled(model: str, tmp_pa
 
 
 def test_without_an_answer_the_estimate_says_what_it_is(tmp_path: Path) -> None:
-    found = of_run(recorded.eager_run(tmp_path, "llama4"))
+    run = recorded.eager_run(tmp_path, "llama4")
+    (run / "eager/1/execution_trace.json.gz").unlink()
+    found = of_run(run)
     assert found.compile.source == "estimated from shapes"
     assert (found.square["compiled"].note or "").startswith("estimated from shapes")
+
+
+def test_beside_an_execution_trace_nothing_is_estimated_from_shapes(tmp_path: Path) -> None:
+    """Inductor would know: its answer or none, and the way to get it."""
+    run = recorded.eager_run(tmp_path, "llama4")
+    found = of_run(run)
+    assert found.compile.predicted is None
+    assert found.savings is None
+    assert "`gaptrace predict` on the run asks once" in str(found.compile.note)
+    assert found.square["compiled"].step_ns is None
+    assert "asks Inductor" in (found.square["compiled-graph"].note or "")
+    assert found.square["graph"].known == "predicted"
+    assert "Inductor was not asked" in report(found)
+    whole = read_run(str(run), Options(), use_cache=False)
+    asked = predict_run(whole, PredictOptions(shapes=Shapes.ALWAYS))
+    assert asked.compile.source == "estimated from shapes"
+
+
+def test_an_answer_beside_another_repeat_serves_all(tmp_path: Path) -> None:
+    run = recorded.eager_run(tmp_path, "llama4")
+    shutil.copytree(run / "eager/1", run / "eager/2")
+    (run / "eager/2/prediction.json").write_text(json.dumps(recorded.answer("llama4")))
+    whole = read_run(str(run), Options(), use_cache=False)
+    both = [predict(found).compile for found in whole.repeats("eager")]
+    assert [found.exact for found in both] == [True, True]
+    assert predict_run(whole).compile.exact
 
 
 def test_a_broken_answer_is_an_error_with_a_way_out(tmp_path: Path) -> None:
@@ -84,6 +113,30 @@ def test_why_a_captured_mode_failed_is_evidence(tmp_path: Path) -> None:
     assert "failed in this run" in (found.capture.tried or "")
     assert found.square["graph"].known == "predicted"
     assert "could not run: the step waits" in (found.square["graph"].note or "")
+
+
+@pytest.mark.parametrize("status", ["close", "different"])
+def test_a_captured_run_beside_it_is_the_truth(status: str, tmp_path: Path) -> None:
+    """An input moved and copies were seen, and capture worked: then they were in nobody's way."""
+    run = write_run(tmp_path / "run", repeats=1, modes=("eager", "graph"))
+    for mode, more in (
+        ("eager", {"steadiness": {"moved": ["cache"], "inputs": [{"name": "cache"}]}}),
+        ("graph", {"outputs": {"status": status}}),
+    ):
+        path = run / mode / "1/run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
+    found = of_run(run).capture
+    (item,) = [item for item in found.blockers if item.id == "moving_inputs"]
+    worked = status == "close"
+    assert found.ready is worked
+    assert item.blocks is not worked
+    assert "graph: captured in this run, 21.0 µs a step" in (found.tried or "")
+    if worked:
+        assert found.verdict == "captured in this run"
+        assert "captured all the same" in item.text
+    else:
+        assert found.verdict == "capturable after these changes"
+        assert "its outputs differ" in (found.tried or "")
 
 
 def test_captured_modes_are_scored(tmp_path: Path) -> None:
@@ -164,7 +217,6 @@ def test_a_captured_recording_predicts_nothing_more_of_capture(tmp_path: Path) -
 def test_the_same_from_bare_traces(tmp_path: Path) -> None:
     """`others` are told apart by their kernels."""
     from gaptrace.analysis import analyze
-    from gaptrace.reading.loading import load
 
     run = write_run(tmp_path / "run", repeats=1)
     paths = [run / mode / "1/trace.json.gz" for mode in ("compiled", "graph", "compiled-graph")]
