@@ -14,13 +14,15 @@ from gaptrace.cli.gating import (
     tell_github,
     unjudged,
 )
-from gaptrace.cli.options import analysis_options, options_from
+from gaptrace.cli.given import given_of_paths, given_options
+from gaptrace.cli.options import analysis_options
 from gaptrace.cli.output import check_files, deliver, output_options
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="BASE [CAND...]")
 @analysis_options
+@given_options
 @output_options
 @gate_options
 @click.option("--seed", type=int, default=None, help="Seed of the resampled noise.")
@@ -53,7 +55,8 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
         unlike=FORCE if values["force"] else REFUSE,
         seed=SEED if values["seed"] is None else values["seed"],
     )
-    plan = plan_pairs(read_inputs(paths, options_from(values), use_cache=not values["no_cache"]))
+    chosen = given_of_paths(paths, values)
+    plan = plan_pairs(read_inputs(paths, chosen, use_cache=not values["no_cache"]))
     found = compared(plan.pairs, options, corners=plan.corners, notes=plan.notes, gates=gates)
     report = Report(found, analyses_of(plan.pairs))
     deliver([report], values)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gaptrace.cli.options import read_trace
-from gaptrace.errors import GaptraceError
+from gaptrace.errors import GaptraceError, OptionError
 from gaptrace.runs.read import read_run
 
 if TYPE_CHECKING:
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from gaptrace.measure.options import Options
 
 
-def read_inputs(paths: Sequence[str], options: Options, *, use_cache: bool) -> list[Input]:
-    """Each path as an input: a trace, a run folder (any level of it), or a saved baseline."""
+def read_inputs(
+    paths: Sequence[str], options: Sequence[Options], *, use_cache: bool
+) -> list[Input]:
+    """Each path as an input: a trace, a run folder (any level of it), or a saved baseline.
+
+    options: for each path.
+    """
     from gaptrace.compare.pairing import distinct_labels
 
     labels = distinct_labels(paths)
     return [
-        read_input(path, options, label=label if len(paths) > 1 else "", use_cache=use_cache)
-        for path, label in zip(paths, labels, strict=True)
+        read_input(path, own, label=label if len(paths) > 1 else "", use_cache=use_cache)
+        for path, label, own in zip(paths, labels, options, strict=True)
     ]
 
 
@@ -37,6 +42,11 @@ def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> I
     if path != "-" and os.path.isdir(path):
         return _run(path, options, label=label, use_cache=use_cache)
     if path != "-" and is_saved(path):
+        if options.given:
+            raise OptionError(
+                f"{path} is a saved baseline, which holds its times already",
+                "give the step when it is saved: gaptrace save RUN --unprofiled-step TIME -o FILE",
+            )
         return _saved(path, label=label)
     analysis = measured(read_trace(path, use_cache=use_cache), options)
     side = Side.of(analysis, label=label or short_label(path), path=path)

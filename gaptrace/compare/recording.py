@@ -17,10 +17,12 @@ from gaptrace.compare.facts import facts_of
 from gaptrace.errors import GaptraceError
 from gaptrace.intervals import Intervals
 from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.headline import host_bound
 from gaptrace.measure.kernels import OP_CLASSES, KernelTable
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import spread
 from gaptrace.measure.steps import Steps
+from gaptrace.quantity import GIVEN
 from gaptrace.reading.manifest import Manifest
 from gaptrace.trace import Ints
 
@@ -65,7 +67,8 @@ class Recording:
     order; empty arrays where steps are withheld. complete: how many of them are complete (the open
     step stands in where none is). whole: the whole recording of the device, the same columns from
     `period_ns` on without host dispatch, plain integers. unprofiled_ns, issue_ns, with their
-    samples; peak_memory in bytes: from the run's manifest, None without. kernels: by name, longest
+    samples; peak_memory in bytes: from the run's manifest, None without. given: `unprofiled_ns` was
+    given by hand. kernels: by name, longest
     first; kernel_tokens: the tokens they were counted over. captured: kernels inside replays, as a
     share of all; generated: kernels by a compiler, likewise.
     """
@@ -91,6 +94,7 @@ class Recording:
     kernel_tokens: int
     captured: float
     generated: float
+    given: bool = False
 
     def withholds(self, *names: str) -> bool:
         """Whether any of the names is withheld."""
@@ -130,11 +134,13 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         columns = _columns(steps, parts)
     table = analysis.kernels
     kernels = _kernels(table)
-    bound = manifest.host_bound
+    bound = host_bound(analysis.headline.rate, manifest)
     issue, issued = manifest.issue_ns, _integers(manifest.issue.samples_ns)
     if bound is not None and issue is not None:
         issue, issued = min(issue, bound[0]), np.minimum(issued, bound[0])
     count = sum(kernel.count for kernel in kernels) or 1
+    rate = analysis.headline.rate
+    by_hand = rate.source == GIVEN
     return Recording(
         path=analysis.source.path,
         run=run,
@@ -148,8 +154,9 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         complete=int(columns["closed"].sum()),
         steps=columns,
         whole=whole,
-        unprofiled_ns=manifest.step_ns,
-        unprofiled_samples=_unprofiled(manifest),
+        unprofiled_ns=rate.unprofiled_step_ns if by_hand else manifest.step_ns,
+        # Samples of a run are no noise of a time that somebody else measured.
+        unprofiled_samples=_integers(None) if by_hand else _unprofiled(manifest),
         issue_ns=issue,
         issue_samples=issued,
         peak_memory=manifest.peak_memory,
@@ -159,6 +166,7 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         generated=sum(row.per_token for row in table.rows if row.backend == "Inductor")
         * table.tokens
         / count,
+        given=by_hand,
     )
 
 

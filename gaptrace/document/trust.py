@@ -9,12 +9,24 @@ from typing import Any
 from gaptrace.document import tables as t
 from gaptrace.document.blocks import Block, Fact, Note, Sentence, Text
 from gaptrace.document.sections import Context
-from gaptrace.quantity import ASSUMED, BYTES, COUNT, SHARE, TIMES, TRACED, Quantity
+from gaptrace.quantity import (
+    ASSUMED,
+    BYTES,
+    COUNT,
+    GIVEN,
+    SHARE,
+    TIMES,
+    TRACED,
+    UNPROFILED,
+    Quantity,
+)
 from gaptrace.results.analysis import TOKENS_ASSUMED, AnalysisResult, Provenance, Steps
 from gaptrace.units import counted
 from gaptrace.vocabulary import VERDICTS
 
 REASONS_IN_BRIEF = 3
+# Who measured a step without the profiler, by the source of its rate.
+ORIGIN = {UNPROFILED: " from the run", GIVEN: " by hand"}
 LEFT_OUT = "left out (--redact)"
 NO_STEPS = (
     "No step was found, so there are no figures of one. Looked for: gaptrace marks, engine labels, "
@@ -66,8 +78,7 @@ def _facts(result: AnalysisResult) -> Iterator[Fact | None]:
     yield t.fact("batch", t.known(steps.batch, COUNT))
     yield _tokens(steps)
     if rate.source != "as profiled":
-        origin = " from the run" if rate.source == "unprofiled" else ""
-        yield t.fact("times", f"{rate.source}{origin}", term="unprofiled-step")
+        yield t.fact("times", f"{rate.source}{ORIGIN[rate.source]}", term="unprofiled-step")
         yield t.fact("profiler slowdown", t.known(rate.dilation, TIMES), term="dilation")
     elif rate.tokens_per_s is not None:
         yield t.fact("times", rate.source, term="rate-source")

@@ -24,7 +24,8 @@ from gaptrace.measure.ceilings import (
 )
 from gaptrace.measure.devices import Device, devices, together
 from gaptrace.measure.gemm import Products, matrix_products
-from gaptrace.measure.headline import Headline, headline
+from gaptrace.measure.given import with_given
+from gaptrace.measure.headline import GIVEN_BY_HAND, PROFILED, Headline, headline, host_bound
 from gaptrace.measure.hostparts import part_times
 from gaptrace.measure.hosttime import host_clock
 from gaptrace.measure.kernels import KernelTable, kernel_table
@@ -85,6 +86,7 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         host = host_detail(trace, device, steps, threads)
     quality = assess(trace, device, steps)
     head = headline(steps, quality, manifest)
+    head, quality = with_given(head, steps, quality, options.given)
     limits = _ceilings(
         trace, steps, quality, head, kernels, products, options, manifest, known, peak, peak_source
     )
@@ -196,9 +198,6 @@ def _engine(trace: Trace, steps: Steps | None) -> str | None:
     return next((label.engine for label in labels if label.engine), None)
 
 
-TRACED_DISPATCH = "as profiled"
-
-
 def _ceilings(
     trace: Trace,
     steps: Steps | None,
@@ -213,14 +212,14 @@ def _ceilings(
     peak_source: str | None,
 ) -> Ceilings:
     dispatch = head.steps["host_dispatch_ns"].median
-    source = TRACED_DISPATCH
+    source = PROFILED
     if head.rate.issue_ns is not None:
         dispatch, source = head.rate.issue_ns, "unprofiled issue time"
     if quality.withholds("ceilings", "host_dispatch"):
         dispatch = head.rate.issue_ns
-    bound = manifest.host_bound
+    bound = host_bound(head.rate, manifest)
     if bound is not None and dispatch is not None and dispatch > bound[0]:
-        dispatch, source = bound[0], f"unprofiled {bound[1]}, its upper bound"
+        dispatch, source = bound[0], f"{bound[1]}, its upper bound"
     hidden = quality.withholds("ceilings")
     moved = step_bytes(trace, None if hidden else steps, products, options, manifest)
     if peak and _partial(moved, kernels.busy_ns_by_class.get("gemm", 0.0), peak, head):
@@ -235,7 +234,7 @@ def _ceilings(
         peak_source=peak_source,
         busy_share=_busy_share(head),
         busy_ns=head.steps["busy_ns"].median,
-        silence_ns=_much_silence(head, dispatch) if source == TRACED_DISPATCH else None,
+        silence_ns=_much_silence(head, dispatch) if source == PROFILED else None,
         bus=bus_of(
             known,
             options,
@@ -258,6 +257,9 @@ def _much_silence(head: Headline, dispatch: float | None) -> float | None:
 
 def _busy_share(head: Headline) -> float | None:
     """Share of the step for which the GPU is busy: unprofiled where known, else as profiled."""
+    busy, step = head.steps["busy_ns"].median, head.rate.unprofiled_step_ns
+    if head.rate.source == GIVEN_BY_HAND and busy is not None and step:
+        return min(busy / step, 1.0)
     idle = head.unprofiled_idle_share
     idle = head.idle_share if idle is None or idle < 0 else idle
     return None if idle is None else 1 - idle

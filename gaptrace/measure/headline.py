@@ -21,6 +21,10 @@ from gaptrace.measure.tokens import ACCEPTED, GIVEN, MANIFEST
 from gaptrace.reading.manifest import Manifest
 
 GIVEN_SOURCES = (GIVEN, MANIFEST, ACCEPTED)
+# The source of a rate that is known under the profiler alone.
+PROFILED = "as profiled"
+# The source of a rate that follows from a step given by hand.
+GIVEN_BY_HAND = "given"
 ABSENT = Spread(None, None, None, 0)
 STEP_METRICS = (
     "period_ns",
@@ -39,14 +43,14 @@ class Rate:
     """Tokens per second and the unprofiled truth where the run recorded it.
 
     tokens_per_s_range: under speculation, at the fewest and the most tokens a step can give; None
-    for no bound. steps_per_s: of steps of any kind. source: `unprofiled` or `as profiled`.
+    for no bound. steps_per_s: of steps of any kind. source: `unprofiled`, `given` or `as profiled`.
     dilation: profiled / unprofiled step time.
     """
 
     tokens_per_s: float | None = None
     tokens_per_s_range: tuple[float | None, float | None] | None = None
     steps_per_s: float | None = None
-    source: str = "as profiled"
+    source: str = PROFILED
     profiled_tokens_per_s: float | None = None
     dilation: float | None = None
     unprofiled_step_ns: int | None = None
@@ -103,6 +107,9 @@ class Headline:
     def unprofiled_idle_per_token(self) -> float | None:
         """Unprofiled idle per token in ns, at least 0."""
         idle = self.rate.unprofiled_idle_ns
+        if idle is None and self.rate.source == GIVEN_BY_HAND:
+            # As good as busy throughout: how long it idles is not known, but that it is no time.
+            return None if self.steps["busy_ns"].median is None else 0.0
         return None if idle is None else max(idle / (self.tokens_per_step or 1), 0.0)
 
     @property
@@ -211,7 +218,7 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
             found,
             tokens_per_s_range=None
             if quality.withholds("period", "steps")
-            else _range(steps, counted, found.unprofiled_step_ns or period),
+            else rate_range(steps, found.unprofiled_step_ns or period),
         ),
     )
 
@@ -220,15 +227,12 @@ def _count(steps: Steps) -> int:
     return sum(phase == steps.kind.kind for phase in steps.phase)
 
 
-def _range(
-    steps: Steps, counted: npt.NDArray[np.bool_], period: float | None
-) -> tuple[float | None, float | None] | None:
+def rate_range(steps: Steps, period: float | None) -> tuple[float | None, float | None] | None:
     """Tokens per second at the fewest and the most tokens of a step, where these are all known."""
     if steps.known_tokens.known or steps.kind.kind != DECODE or not period:
         return None
-    low, high = (
-        spread(bound[counted]).median for bound in (steps.known_tokens.low, steps.known_tokens.high)
-    )
+    known = steps.known_tokens
+    low, high = (spread(bound[steps.counted]).median for bound in (known.low, known.high))
     return (
         float(low) * 1e9 / period if low else None,
         float(high) * 1e9 / period if high else None,
@@ -271,8 +275,21 @@ def _stepped(period: float | None, busy: float | None, manifest: Manifest) -> Ra
     )
 
 
+def host_bound(rate: Rate, manifest: Manifest) -> tuple[int, str] | None:
+    """The most that host dispatch can be, in ns, and what it is: the step or the host's period.
+
+    Neither can be shorter than the step's dispatch: host speed differed between the measurements
+    (or profiling slowed one), and the lower is the tighter.
+    """
+    known = (
+        (rate.unprofiled_step_ns, f"{rate.source} step"),
+        (manifest.host_period_ns, "unprofiled host period"),
+    )
+    return min(((ns, name) for ns, name in known if ns), key=lambda item: item[0], default=None)
+
+
 def step_ns(analysis: HasHeadline) -> int | None:
-    """Step time in ns: unprofiled where the run measured it, else the median profiled period."""
+    """Step time in ns: unprofiled where it was measured, else the median profiled period."""
     head = analysis.headline
     if head.rate.unprofiled_step_ns is not None:
         return head.rate.unprofiled_step_ns

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +112,16 @@ class Quality:
         """Whether any of the names is withheld."""
         return bool(self.withheld.intersection(names))
 
+    def also(self, *reasons: Reason) -> Quality:
+        """The same quality with further reasons, the gravest first."""
+        return graded((*self.reasons, *reasons))
+
+
+def graded(reasons: Iterable[Reason]) -> Quality:
+    """A quality of these reasons, the gravest first."""
+    weight = {REFUSED: 0, LIMITED: 1, NOTE: 2}
+    return Quality(tuple(sorted(reasons, key=lambda reason: weight[reason.level])))
+
 
 def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     """The quality of a trace as far as the figures of one device and its steps are concerned."""
@@ -131,8 +141,7 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     if device is not None and steps is not None:
         reasons += _of_steps(steps)
         reasons += _of_replays(trace, device, steps)
-    weight = {REFUSED: 0, LIMITED: 1, NOTE: 2}
-    return Quality(tuple(sorted(reasons, key=lambda reason: weight[reason.level])))
+    return graded(reasons)
 
 
 def _of_file(trace: Trace) -> Iterator[Reason]:

@@ -14,14 +14,14 @@ from gaptrace.measure.ceilings import WhatIf
 from gaptrace.measure.devices import Device
 from gaptrace.measure.frames import gap_columns, gap_steps
 from gaptrace.measure.gaps import CAUSES
-from gaptrace.measure.headline import Headline
+from gaptrace.measure.headline import PROFILED, Headline
 from gaptrace.measure.hostparts import host_parts
 from gaptrace.measure.kernels import KernelTable
 from gaptrace.measure.ops import HostDetail, SpanRow
 from gaptrace.measure.phases import PhaseFigures
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import Spread, spread
-from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
+from gaptrace.quantity import AT_MOST, EXACT, GIVEN, TRACED, UNPROFILED
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results import analysis as r
 from gaptrace.results.gaps import Gap, GapsResult
@@ -88,7 +88,7 @@ def record(
             peak_bandwidth_bytes_per_s=limits.peak_bandwidth,
             peak_bandwidth_source=limits.peak_source,
             busy_share=limits.busy_share,
-            host_dispatch_basis=TRACED if source == "as profiled" else UNPROFILED,
+            host_dispatch_basis=basis_of(source),
             host_dispatch_bound=AT_MOST if source.endswith("upper bound") else EXACT,
             launch_tokens_per_s_range=limits.launch_range,
             bus_tokens_per_s=limits.bus_tokens_per_s,
@@ -220,28 +220,35 @@ def _kernels(table: KernelTable) -> r.Kernels:
     )
 
 
+def basis_of(source: str) -> str:
+    """The basis of a figure by the source that is named with it."""
+    return TRACED if source == PROFILED else GIVEN if source.startswith(GIVEN) else UNPROFILED
+
+
 def first_line(head: Headline) -> r.Headline:
     """The figures that every surface shows first, each by the one rule for it.
 
-    Step time and rate are unprofiled where the run measured them. So is the idle share, unless the
-    GPU is busy for longer than the unprofiled step takes: then it is as traced. The largest cause
+    Step time and rate are unprofiled where the run measured them, or given. So is the idle share,
+    unless the GPU is busy for longer than that step takes: then it is as traced. The largest cause
     is as traced and held to the idle time shown: profiling stretches causes, but not the time
     between graph nodes, so the others get at most the idle less that between nodes.
     """
     rate, period = head.rate, head.steps["period_ns"].median
     traced_idle = head.steps["idle_ns"].median
-    unprofiled = rate.source != "as profiled" and rate.unprofiled_step_ns is not None
-    basis = UNPROFILED if unprofiled else TRACED
+    unprofiled = rate.source != PROFILED and rate.unprofiled_step_ns is not None
+    basis = basis_of(rate.source) if unprofiled else TRACED
     step = rate.unprofiled_step_ns if unprofiled else period
     idle, whole, idle_basis = traced_idle, period, TRACED
     if unprofiled and rate.unprofiled_idle_ns is not None and rate.unprofiled_idle_ns >= 0:
-        idle, whole, idle_basis = rate.unprofiled_idle_ns, step, UNPROFILED
+        idle, whole, idle_basis = rate.unprofiled_idle_ns, step, basis
+    elif basis == GIVEN:
+        idle, whole, idle_basis = None, step, basis
     causes = {name: ns for name, ns in head.idle_by_cause_ns.items() if ns}
     tokens = head.tokens_per_step or 1
     largest, largest_ns = None, None
     if causes and idle:
         per_token = idle / tokens
-        late = head.unprofiled_late_per_token if idle_basis == UNPROFILED else None
+        late = head.unprofiled_late_per_token if idle_basis != TRACED else None
         rest = per_token if late is None else min(per_token, late)
         held = {k: min(v, per_token if k == "graph_node" else rest) for k, v in causes.items()}
         largest = max(causes, key=lambda name: (held[name], causes[name]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gaptrace.errors import OptionError
 from gaptrace.measure.options import Options
 
 if TYPE_CHECKING:
@@ -14,20 +16,50 @@ if TYPE_CHECKING:
 
 
 def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
-    """Every mode and repeat of the run folder at a path, analysed."""
+    """Every mode and repeat of the run folder at a path, analysed.
+
+    Raises:
+        OptionError: a given step that names none of several modes, or a mode that is not there.
+    """
     from gaptrace.reading.runfolder import read_run_folder
 
-    return _analyzed(read_run_folder(path), path, options, use_cache=use_cache)
+    folder = read_run_folder(path)
+    _check_given(options, path, tuple(dict.fromkeys(cell.mode for cell in folder.cells)))
+    return _analyzed(folder, path, options, use_cache=use_cache)
+
+
+def _check_given(options: Options, path: str, modes: Sequence[str]) -> None:
+    """Raise where a given step is of no mode of the run, or it is not said of which of several."""
+    if options.given and len(modes) > 1:
+        raise OptionError(
+            f"{path} holds {len(modes)} modes, and a given step is of one",
+            f"name it: {modes[0]}=TIME (modes: {', '.join(modes)})",
+        )
+    for mode, _ in options.given_of_modes:
+        if mode not in modes:
+            raise OptionError(
+                f"{path} has no mode {mode!r} that a step could be given for",
+                f"modes: {', '.join(modes)}",
+            )
 
 
 def read_points(path: str, options: Options, *, use_cache: bool) -> SweepResult:
-    """Every point of the sweep at a path, analysed and condensed."""
+    """Every point of the sweep at a path, analysed and condensed.
+
+    Raises:
+        OptionError: a step is given, which can be that of one point only.
+    """
     from gaptrace.document.sweep_words import said
     from gaptrace.reading.runfolder import read_sweep
     from gaptrace.results.run import SweepPoint
     from gaptrace.runs.sweep import analyze_sweep
 
     sweep = read_sweep(path)
+    if options.given or options.given_of_modes:
+        raise OptionError(
+            f"{path} is a sweep: each of its points has a step of its own",
+            f"give it with one point: {sweep.points[0].run.path}" if sweep.points else "",
+        )
     points = [
         (
             SweepPoint(point.name, point.batch, point.length, str(point.run.path)),

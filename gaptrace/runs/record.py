@@ -12,16 +12,15 @@ import msgspec
 from gaptrace.analysis import Analysis
 from gaptrace.document.answers import plain, run_answer
 from gaptrace.measure.headline import step_ns
-from gaptrace.measure.record import first_line
+from gaptrace.measure.record import basis_of, first_line
 from gaptrace.predict.predict import predict_run
-from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
+from gaptrace.quantity import AT_MOST, EXACT
 from gaptrace.results import run as r
 from gaptrace.results.manifest import Autotune
 from gaptrace.results.prediction import SquareCell
 from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch
 from gaptrace.runs.startup import seam_prices, tuning_gain
 
-PROFILED = "as profiled"
 _SECTIONS = ("piecewise", "buckets", "autotune", "cudagraph_trees")
 
 
@@ -105,7 +104,7 @@ def _row(
         launches=steps["launches"].median,
         host_dispatch_ns=dispatch,
         host_bound=AT_MOST if source.endswith("upper bound") else EXACT,
-        host_basis=TRACED if source == PROFILED else UNPROFILED,
+        host_basis=basis_of(source),
         binding=limits.binding,
         paced_by=limits.paced_by,
         verdict=analysis.quality.verdict,

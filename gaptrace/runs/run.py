@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gaptrace.analysis import Analysis, analyze
-from gaptrace.measure.headline import step_ns
+from gaptrace.measure.headline import PROFILED, step_ns
 from gaptrace.measure.options import Options
 from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import median_place
@@ -119,7 +119,7 @@ def host_dispatch(analysis: Analysis) -> tuple[float | None, str]:
     limits = analysis.ceilings
     if limits.host_dispatch_ns is not None:
         return limits.host_dispatch_ns, limits.host_dispatch_source
-    return analysis.headline.steps["host_dispatch_ns"].median, "as profiled"
+    return analysis.headline.steps["host_dispatch_ns"].median, PROFILED
 
 
 # Gets the trace of a cell; None where it has none.
@@ -136,7 +136,7 @@ def analyze_cells(
     for place in sorted(range(len(cells)), key=lambda place: found[place].mode != "eager"):
         cell, load = cells[place]
         if load is not None:
-            analysis = analyze(load(), shared or options)
+            analysis = analyze(load(), (shared or options).of_mode(cell.mode))
             if cell.mode == "eager" and shared is None:
                 shared = _with_bytes_of(analysis, options)
             found[place] = dataclasses.replace(cell, analysis=analysis)

@@ -66,6 +66,7 @@ class SavedRecording(Struct, frozen=True):
     captured: float
     generated: float
     kernels: tuple[SavedKernel, ...]
+    given: bool = False
 
 
 class SavedFile(Struct, frozen=True):
