@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 RUNS, RUN, COMPARE, GLOSSARY = "/", "/run", "/compare", "/glossary"
 PAGES = (RUNS, RUN, COMPARE, GLOSSARY)
 MOST_COMPARED = 4
+LONGEST_GIVEN = 40
 TABS = ("kernels", "ops", "host", "ceilings", "fusion", "compile", "power", "provenance")
 
 
@@ -17,8 +18,9 @@ class State:
     """What an address asks for, as far as the server needs to know it.
 
     page: one of `PAGES`, or the unknown path itself. runs: recording ids, the baseline first. tab:
-    of the run page. pair: which candidate of a comparison. forced: unlike runs are compared all
-    the same. Step, gap, zoom, filters and theme are the script's: they change without the server.
+    of the run page. given: a step measured without the profiler, as it was typed. pair: which
+    candidate of a comparison. forced: unlike runs are compared all the same. Step, gap, zoom,
+    filters and theme are the script's: they change without the server.
     """
 
     page: str = RUNS
@@ -26,13 +28,14 @@ class State:
     tab: str = TABS[0]
     pair: int = 0
     forced: bool = False
+    given: str = ""
 
     @property
     def key(self) -> tuple[str, ...]:
         """What the page's content depends on, apart from the tab."""
         if self.page == COMPARE:
             return (self.page, *self.runs, str(self.pair), str(self.forced))
-        return (self.page, *self.runs) if self.page == RUN else (self.page,)
+        return (self.page, *self.runs, self.given) if self.page == RUN else (self.page,)
 
 
 def parse(href: str | None) -> State:
@@ -49,6 +52,7 @@ def parse(href: str | None) -> State:
         tab=tab if tab in TABS else TABS[0],
         pair=int(pair) if pair.isdigit() and len(pair) < 3 else 0,
         forced=query.get("force", ["0"])[-1] == "1",
+        given=query.get("given", [""])[-1].strip()[:LONGEST_GIVEN],
     )
 
 
@@ -62,9 +66,9 @@ def compare_url(runs: Sequence[str], **more: str | int) -> str:
     return f"{COMPARE}?{urlencode([*(('run', run) for run in runs), *more.items()])}"
 
 
-def report_url(run: str) -> str:
-    """The address of a run's HTML report."""
-    return f"/report?{urlencode({'run': run})}"
+def report_url(run: str, given: str = "") -> str:
+    """The address of a run's HTML report; `given` as in `State`."""
+    return f"/report?{urlencode({'run': run} | ({'given': given} if given else {}))}"
 
 
 def comparison_report_url(runs: Sequence[str], *, forced: bool) -> str:

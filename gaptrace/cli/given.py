@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import click
 
 from gaptrace.cli.options import options_from, together
 from gaptrace.errors import OptionError
-from gaptrace.measure.given import RATE, STEP
+from gaptrace.measure.given import EXAMPLE, RATE, STEP, rate_of, time_ns
 from gaptrace.measure.options import NOT_GIVEN, GivenStep, Options
 from gaptrace.units import counted
 
 NONE = "-"
-LONGEST_NS = 10**15
-_TIME = re.compile(r"(\d+\.?\d*|\.\d+)(?:e([+-]?\d{1,2}))?\s*(ns|us|µs|μs|ms|s)?", re.IGNORECASE)
-_EXPONENT = {"ns": 0, "us": 3, "µs": 3, "μs": 3, "ms": 6, "s": 9}
-EXAMPLE = {STEP: "40.65ms", RATE: "24.6"}
 
 given_options = together(
     click.option(
@@ -85,7 +79,7 @@ def _with(shared: Options, path: str, step: str, rate: str) -> Options:
     every: dict[str, GivenStep] = {
         mode: GivenStep(
             None if mode not in steps else time_ns(STEP, steps[mode]),
-            None if mode not in rates else _rate(rates[mode]),
+            None if mode not in rates else rate_of(rates[mode]),
         )
         for mode in {**steps, **rates}
     }
@@ -121,37 +115,3 @@ def _modes(option: str, text: str) -> Iterator[tuple[str, str]]:
             raise OptionError(f"{option} names {mode.strip()} twice")
         seen.add(mode.strip())
         yield mode.strip(), value.strip()
-
-
-def time_ns(option: str, text: str) -> int:
-    """A time with its unit in ns: `40.65ms`.
-
-    Raises:
-        OptionError: it is no time, has no unit, or is zero.
-    """
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise OptionError(f"{option} {text!r} is not a time", f"write it as {EXAMPLE[STEP]}")
-    if found[3] is None:
-        raise OptionError(
-            f"{option} {text!r} has no unit",
-            f"write {text}ms, or s, us, ns: a bare number could be any of them",
-        )
-    places = _EXPONENT[found[3].lower()] + int(found[2] or 0)
-    ns = int((Decimal(found[1]) * Decimal(10) ** places).to_integral_value())
-    if not 0 < ns < LONGEST_NS:
-        raise OptionError(f"{option} {text!r} is no time of a step", f"such as {EXAMPLE[STEP]}")
-    return ns
-
-
-def _rate(text: str) -> float:
-    number = text.lower().removesuffix("tok/s").strip()
-    try:
-        value = float(number)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e12:
-        raise OptionError(
-            f"{RATE} {text!r} is not a rate", f"write tokens per second, such as {EXAMPLE[RATE]}"
-        )
-    return value

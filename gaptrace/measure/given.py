@@ -8,18 +8,25 @@ says why.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
+from gaptrace.errors import OptionError
 from gaptrace.measure.headline import PROFILED, Headline, Rate, rate_range
 from gaptrace.measure.kind import INFERENCE, TRAINING
-from gaptrace.measure.options import GivenStep
+from gaptrace.measure.options import NOT_GIVEN, GivenStep
 from gaptrace.measure.quality import LIMITED, NOTE, Quality, Reason
 from gaptrace.measure.steps import Steps
 from gaptrace.quantity import COUNT, GIVEN, NS, TOKENS_PER_S, TRACED, UNPROFILED, Quantity, Words
 from gaptrace.results.analysis import TOKENS_ASSUMED
 
 STEP, RATE = "--unprofiled-step", "--tokens-per-second"
+EXAMPLE = {STEP: "40.65ms", RATE: "24.6"}
+LONGEST_NS = 10**15
+_TIME = re.compile(r"(\d+\.?\d*|\.\d+)(?:e([+-]?\d{1,2}))?\s*(ns|us|µs|μs|ms|s)?", re.IGNORECASE)
+_EXPONENT = {"ns": 0, "us": 3, "µs": 3, "μs": 3, "ms": 6, "s": 9}
 # Identical work differs by less than this between two recordings of a step that the GPU paces.
 NOISE = 0.05
 # A time and a rate of three digits each agree this well.
@@ -191,3 +198,56 @@ def _remarks(timed: _Timed, head: Headline, found: Rate) -> Iterator[Reason]:
             Quantity(own.unprofiled_step_ns, NS, UNPROFILED),
         )  # fmt: skip
         yield Reason("given_step", words, NOTE)
+
+
+def time_ns(option: str, text: str) -> int:
+    """A time with its unit in ns: `40.65ms`.
+
+    Raises:
+        OptionError: it is no time, has no unit, or is zero.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise OptionError(f"{option} {text!r} is not a time", f"write it as {EXAMPLE[STEP]}")
+    if found[3] is None:
+        raise OptionError(
+            f"{option} {text!r} has no unit",
+            f"write {text}ms, or s, us, ns: a bare number could be any of them",
+        )
+    places = _EXPONENT[found[3].lower()] + int(found[2] or 0)
+    ns = int((Decimal(found[1]) * Decimal(10) ** places).to_integral_value())
+    if not 0 < ns < LONGEST_NS:
+        raise OptionError(f"{option} {text!r} is no time of a step", f"such as {EXAMPLE[STEP]}")
+    return ns
+
+
+def rate_of(text: str) -> float:
+    """Tokens per second: `24.6`, `24.6 tok/s`.
+
+    Raises:
+        OptionError: it is no rate.
+    """
+    number = text.lower().removesuffix("tok/s").strip()
+    try:
+        value = float(number)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e12:
+        raise OptionError(
+            f"{RATE} {text!r} is not a rate", f"write tokens per second, such as {EXAMPLE[RATE]}"
+        )
+    return value
+
+
+def given_of(text: str) -> GivenStep:
+    """A step or a rate, whichever the text is: `40.65ms`, `24.6 tok/s`; nothing for no text.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    text = text.strip()
+    if not text:
+        return NOT_GIVEN
+    if text.lower().endswith("tok/s"):
+        return GivenStep(tokens_per_s=rate_of(text))
+    return GivenStep(step_ns=time_ns(STEP, text))

@@ -245,10 +245,10 @@ class Headline(Struct, frozen=True):
 
     basis: of the step, rate and idle share: `given` where the step was given by hand, `unprofiled`
     where the run measured them, else `traced`. step_ns, idle_ns: per step. tokens_per_s: tokens per
-    step over step_ns. idle_share: idle_ns over step_ns. idle_basis: differs from `basis` only where busy time exceeds an
-    unprofiled step, so that the idle time is as traced. largest_cause, largest_cause_ns: of a
-    token's idle time, held to what an unprofiled step has. recoverable: a faster host would win it.
-    token_ns, token_idle_ns: step_ns and idle_ns over tokens per step.
+    step over step_ns. idle_share: idle_ns over step_ns. idle_basis: differs from `basis` only where
+    busy time exceeds an unprofiled step, so that the idle time is as traced. largest_cause,
+    largest_cause_ns: of a token's idle time, held to what an unprofiled step has. recoverable: a
+    faster host would win it. token_ns, token_idle_ns: step_ns and idle_ns over tokens per step.
     """
 
     basis: str

@@ -9,16 +9,17 @@ from typing import Any
 
 import msgspec
 
-from gaptrace.analysis import Analysis
+from gaptrace.analysis import Analysis, analyze
 from gaptrace.document.answers import plain, run_answer
 from gaptrace.measure.headline import step_ns
+from gaptrace.measure.options import GivenStep, Options
 from gaptrace.measure.record import basis_of, first_line
 from gaptrace.predict.predict import predict_run
 from gaptrace.quantity import AT_MOST, EXACT
 from gaptrace.results import run as r
 from gaptrace.results.manifest import Autotune
 from gaptrace.results.prediction import SquareCell
-from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch
+from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch, with_bytes_of
 from gaptrace.runs.startup import seam_prices, tuning_gain
 
 _SECTIONS = ("piecewise", "buckets", "autotune", "cudagraph_trees")
@@ -30,6 +31,21 @@ def finished(run: RunAnalysis) -> RunAnalysis:
     found = run_result(run, predict_run(run).square if recorded else {})
     found = msgspec.structs.replace(found, sentence=plain(run_answer(found)))
     return dataclasses.replace(run, result=found)
+
+
+def with_given(run: RunAnalysis, mode: str, given: GivenStep) -> RunAnalysis:
+    """The run with a step that was given by hand for one of its modes, analysed anew."""
+    eager, options = run.representative("eager"), Options()
+    if eager is not None and mode != "eager":
+        options = with_bytes_of(eager, options)
+    options = dataclasses.replace(options, given=given)
+    cells = tuple(
+        cell
+        if cell.mode != mode or cell.analysis is None
+        else dataclasses.replace(cell, analysis=analyze(cell.analysis.trace, options))
+        for cell in run.cells
+    )
+    return finished(dataclasses.replace(run, cells=cells))
 
 
 def run_result(run: RunAnalysis, square: Mapping[str, SquareCell]) -> r.RunResult:

@@ -138,12 +138,12 @@ def analyze_cells(
         if load is not None:
             analysis = analyze(load(), (shared or options).of_mode(cell.mode))
             if cell.mode == "eager" and shared is None:
-                shared = _with_bytes_of(analysis, options)
+                shared = with_bytes_of(analysis, options)
             found[place] = dataclasses.replace(cell, analysis=analysis)
     return tuple(found)
 
 
-def _with_bytes_of(eager: Analysis, options: Options) -> Options:
+def with_bytes_of(eager: Analysis, options: Options) -> Options:
     """Options that carry the eager step's bytes to the modes that recorded no shapes."""
     moved = eager.ceilings.step_bytes
     return dataclasses.replace(

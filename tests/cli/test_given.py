@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from gaptrace.cli import main
-from gaptrace.cli.given import time_ns
 from gaptrace.errors import OptionError
-from gaptrace.measure.given import STEP
+from gaptrace.measure.given import STEP, time_ns
 from tests.dashboards.folders import make_run
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"

@@ -160,6 +160,13 @@ def test_reports_are_those_of_the_command_line(
     assert ask(client, comparison_report_url([cell.id, graph.id], forced=False)).text == both
 
 
+def test_the_report_is_of_the_given_step(client: Any, ids: dict[str, str]) -> None:
+    text = ask(client, report_url(ids["small_decoder_graph"], "0.52ms")).text
+    assert "times given by hand" in re.sub(r"<[^>]+>", "", text)
+    plain = ask(client, report_url(ids["small_decoder_graph"])).text
+    assert "given by hand" not in re.sub(r"<[^>]+>", "", plain)
+
+
 def test_the_command_line_writes_the_same_bytes(
     client: Any, desk: Desk, ids: dict[str, str], tmp_path: Path
 ) -> None:
