@@ -64,7 +64,9 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
         tell_github(summary([report], values), found.gates)
     if say_gates(found.gates):
         return 1
-    clean = all(
-        side.verdict == "ok" for pair in found.pairs for side in (pair.baseline, pair.candidate)
-    )
+    verdicts = [(pair.baseline.verdict, pair.candidate.verdict) for pair in found.pairs]
+    if all("refused" in both for both in verdicts):
+        click.echo("gaptrace: nothing could be compared: a side is unusable", err=True)
+        return 2
+    clean = all(both == ("ok", "ok") for both in verdicts)
     return 2 if values["strict"] and (not clean or unjudged(found.gates)) else 0

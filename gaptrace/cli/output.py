@@ -15,6 +15,7 @@ from gaptrace.errors import GaptraceError
 if TYPE_CHECKING:
     from gaptrace.analysis import Analysis
     from gaptrace.document.blocks import Detail
+    from gaptrace.measure.quality import Quality
     from gaptrace.render.files import Report
     from gaptrace.results.run import SweepResult
     from gaptrace.runs.run import RunAnalysis
@@ -42,6 +43,15 @@ output_options = together(
         help="Colour on a terminal; NO_COLOR and FORCE_COLOR are respected.",
     ),
 )
+
+
+def say_unusable(path: str, quality: Quality) -> int:
+    """Say on stderr that a trace is unusable, and why; the exit code, 0 where it is not."""
+    if quality.verdict != "refused":
+        return 0
+    why = quality.reasons[0].text
+    click.echo(f"gaptrace: {path} is unusable: {why}", err=True)
+    return 2
 
 
 def wants_color(choice: str) -> bool:

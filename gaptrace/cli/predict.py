@@ -83,6 +83,9 @@ def predict(path: str, **values: Any) -> int:  # fmt: skip
     from gaptrace.render.files import Report
 
     deliver([Report(found)], values)
+    if found.best is None:
+        click.echo(f"gaptrace: nothing can be predicted from {path}", err=True)
+        return 2
     return 0
 
 

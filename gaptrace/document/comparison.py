@@ -470,17 +470,29 @@ def _prefix(result: r.ComparisonResult, pair: r.Pair) -> str:
     return f"p{result.pairs.index(pair) + 1}-" if len(result.pairs) > 1 else ""
 
 
-def _next(result: r.ComparisonResult) -> b.Section:
+def _next(result: r.ComparisonResult) -> Iterator[b.Section]:
     """The commands to type next: look at the worst candidate, and say it again with all details."""
-    paths = [result.pairs[0].baseline.path, *(pair.candidate.path for pair in result.pairs)]
+    sides = [(pair.baseline.verdict, pair.candidate.verdict) for pair in result.pairs]
+    if all("refused" in verdicts for verdicts in sides):
+        return
+    base = result.pairs[0].baseline.path
+    # A run alone compares its modes: there is one path, and it is named once.
+    others = [
+        pair.candidate.path
+        for pair in result.pairs
+        if pair.candidate.path != base or pair.candidate.mode == pair.baseline.mode
+    ]
+    paths = [base, *dict.fromkeys(others)]
     worst = w.by_verdict(result.pairs)[0].candidate
-    look = worst.path and worst.path != "-" and not worst.saved
-    again = " ".join(shlex.quote(path) for path in dict.fromkeys(paths) if path)
+    look = worst.path not in ("", "-") and not worst.saved and worst.verdict != "refused"
+    force = " --force" if any(pair.banner for pair in result.pairs) else ""
+    again = " ".join(shlex.quote(path) for path in paths)
     commands = (
         *((f"gaptrace analyze {shlex.quote(worst.path)}",) if look else ()),
-        f"gaptrace compare {again} --full",
+        *((f"gaptrace compare {again} --full{force}",) if not {"", "-"} & {*paths} else ()),
     )
-    return b.Section("next", "Next", (b.Note((), "next", commands=commands),))
+    if commands:
+        yield b.Section("next", "Next", (b.Note((), "next", commands=commands),))
 
 
 def _identity(pair: r.Pair) -> Iterator[str]:
@@ -509,5 +521,5 @@ def comparison_document(result: r.ComparisonResult, context: Context) -> b.Docum
     several = f"{first.baseline.label} → {units.count(len(ranked))} others"
     title, answer = first.label if single else several, (w.headline(result),)
     found = whole(COMPARISON, result, context, title, answer, _identity(first))
-    sections = (*found.sections, *(parts[0].sections if single else ()), _next(result))
+    sections = (*found.sections, *(parts[0].sections if single else ()), *_next(result))
     return msgspec.structs.replace(found, sections=sections, parts=() if single else parts)

@@ -176,14 +176,17 @@ def _pairs(values: dict[str, Any] | None) -> str:
 
 
 def commands(result: AnalysisResult, context: Context) -> Iterator[Block]:
-    """What to type next."""
+    """What to type next: only what has more to say, so of an unusable trace its findings alone."""
     path = result.source.folder or result.source.path
     if path == "-":
         return
-    quoted = shlex.quote(path)
-    full = (f"gaptrace analyze {quoted} --full",) if context.brief else ()
+    quoted, usable = shlex.quote(path), result.quality.verdict != "refused"
+    full = (f"gaptrace analyze {quoted} --full",) if context.brief and usable else ()
+    has_gaps = any(d.gaps for d in result.devices if d.device == result.steps.device)
+    gaps = (f"gaptrace gaps {quoted}",) if has_gaps and usable else ()
     explain = tuple(f"gaptrace explain {item.id}" for item in result.findings[:1])
-    yield Note((), "next", commands=(*full, f"gaptrace gaps {quoted}", *explain))
+    if known := (*full, *gaps, *explain):
+        yield Note((), "next", commands=known)
 
 
 def identity(result: AnalysisResult) -> tuple[str, ...]:
