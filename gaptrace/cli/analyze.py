@@ -11,6 +11,7 @@ from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options, no_
 from gaptrace.cli.given import given_of_paths, given_options
 from gaptrace.cli.options import analysis_options, read_trace
 from gaptrace.cli.output import check_files, deliver, output_options, report_of
+from gaptrace.cli.progress import Progress
 
 if TYPE_CHECKING:
     from gaptrace.cli.output import Analyzed
@@ -55,8 +56,10 @@ def _analyzed(path: str, options: Options, *, use_cache: bool) -> Analyzed:
             click.echo(f"hint: {path} is part of a recording: {beside}", err=True)
         return run(read_trace(path, use_cache=use_cache), options)
     if _is_sweep(path):
-        return read_points(path, options, use_cache=use_cache)
-    whole = read_run(path, options, use_cache=use_cache)
+        with Progress() as line:
+            return read_points(path, options, use_cache=use_cache, watch=line.recording)
+    with Progress() as line:
+        whole = read_run(path, options, use_cache=use_cache, watch=line.recording)
     only = whole.cells[0]
     alone = len(whole.cells) == 1 and not whole.missing
     return only.analysis if alone and only.analysis is not None else whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -74,6 +75,10 @@ def write_file(path: str, body: str, *, force: bool) -> None:
         os.replace(part, path)
     except OSError as error:
         raise GaptraceError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        # Gone once it is in its place; an error or an interrupt leaves no half of it.
+        with suppress(OSError):
+            os.unlink(part)
     click.echo(f"Wrote {path}", err=True)
 
 

@@ -13,6 +13,7 @@ import click
 from gaptrace.cli.given import given_of_paths, given_options, one_given
 from gaptrace.cli.options import analysis_options, read_trace
 from gaptrace.cli.output import check_files, deliver, output_options, write_file
+from gaptrace.cli.progress import Progress
 from gaptrace.errors import GaptraceError, OptionError
 from gaptrace.runs.read import read_run
 
@@ -115,7 +116,9 @@ def _of_run(path: str, values: dict[str, Any]) -> PredictionResult:
     if answer is None and not values["shapes"]:
         answer = _answer_of_run(path, values)
     _check_what_ifs(answer, values)
-    run = read_run(path, one_given(path, values), use_cache=not values["no_cache"])
+    options, cached = one_given(path, values), not values["no_cache"]
+    with Progress() as line:
+        run = read_run(path, options, use_cache=cached, watch=line.recording)
     return predict_run(run, _options(values), answer=answer)
 
 
@@ -197,9 +200,9 @@ def _question(values: dict[str, Any], observed: Path, trace: Trace, torch: str) 
 def _ask(question: Question, values: dict[str, Any]) -> Answer | None:
     from gaptrace.cli.inductor_child import NoTorchError, ask
 
-    click.echo("gaptrace: asking Inductor (takes 10 to 60 s)", err=True)
     try:
-        return ask(question, values["python"])
+        with Progress() as line:
+            return ask(question, values["python"], line.asking)
     except NoTorchError as error:
         if values["python"]:
             raise

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gaptrace.cli.options import read_trace
+from gaptrace.cli.progress import Progress
 from gaptrace.errors import GaptraceError, OptionError
 from gaptrace.runs.read import read_run
 
@@ -57,7 +58,8 @@ def _run(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
     from gaptrace.compare.pairing import Input
     from gaptrace.compare.side import Side
 
-    run = read_run(path, options, use_cache=use_cache)
+    with Progress() as line:
+        run = read_run(path, options, use_cache=use_cache, watch=line.recording)
     sides: dict[str | None, Side] = {}
     notes = []
     for mode in run.modes:

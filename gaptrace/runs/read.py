@@ -12,11 +12,13 @@ from gaptrace.measure.options import Options
 if TYPE_CHECKING:
     from gaptrace.reading.runfolder import RunFolder
     from gaptrace.results.run import SweepResult
-    from gaptrace.runs.run import RunAnalysis
+    from gaptrace.runs.run import RunAnalysis, Watch
 
 
-def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
-    """Every mode and repeat of the run folder at a path, analysed.
+def read_run(
+    path: str, options: Options, *, use_cache: bool, watch: Watch | None = None
+) -> RunAnalysis:
+    """Every mode and repeat of the run folder at a path, analysed; `watch` is told of each.
 
     Raises:
         OptionError: a given step that names none of several modes, or a mode that is not there.
@@ -25,7 +27,7 @@ def read_run(path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
 
     folder = read_run_folder(path)
     _check_given(options, path, tuple(dict.fromkeys(cell.mode for cell in folder.cells)))
-    return _analyzed(folder, path, options, use_cache=use_cache)
+    return _analyzed(folder, path, options, use_cache=use_cache, watch=watch)
 
 
 def _check_given(options: Options, path: str, modes: Sequence[str]) -> None:
@@ -43,8 +45,10 @@ def _check_given(options: Options, path: str, modes: Sequence[str]) -> None:
             )
 
 
-def read_points(path: str, options: Options, *, use_cache: bool) -> SweepResult:
-    """Every point of the sweep at a path, analysed and condensed.
+def read_points(
+    path: str, options: Options, *, use_cache: bool, watch: Watch | None = None
+) -> SweepResult:
+    """Every point of the sweep at a path, analysed and condensed; `watch` as in `read_run`.
 
     Raises:
         OptionError: a step is given, which can be that of one point only.
@@ -60,17 +64,42 @@ def read_points(path: str, options: Options, *, use_cache: bool) -> SweepResult:
             f"{path} is a sweep: each of its points has a step of its own",
             f"give it with one point: {sweep.points[0].run.path}" if sweep.points else "",
         )
+    sizes = [len(point.run.cells) for point in sweep.points]
     points = [
         (
             SweepPoint(point.name, point.batch, point.length, str(point.run.path)),
-            partial(_analyzed, point.run, str(point.run.path), options, use_cache=use_cache),
+            partial(
+                _analyzed,
+                point.run,
+                str(point.run.path),
+                options,
+                use_cache=use_cache,
+                watch=None
+                if watch is None
+                else partial(_in_sweep, watch, point.name, sum(sizes[:place]), sum(sizes)),
+            ),
         )
-        for point in sweep.points
+        for place, point in enumerate(sweep.points)
     ]
     return said(analyze_sweep(sweep.name, path, points, missing=sweep.missing))
 
 
-def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool) -> RunAnalysis:
+def _in_sweep(
+    watch: Watch, point: str, before: int, total: int, cell: str, done: int, cells: int
+) -> None:
+    """Tell of a recording of one point as one of all recordings of its sweep."""
+    del cells
+    watch(f"{point}/{cell}", before + done, total)
+
+
+def _analyzed(
+    folder: RunFolder,
+    path: str,
+    options: Options,
+    *,
+    use_cache: bool,
+    watch: Watch | None,
+) -> RunAnalysis:
     from gaptrace.reading.cachefolder import cache_folder
     from gaptrace.reading.runfolder import RunCell
     from gaptrace.runs.record import finished
@@ -89,5 +118,5 @@ def _analyzed(folder: RunFolder, path: str, options: Options, *, use_cache: bool
         )
         return result, None if trace_path is None else partial(found.load, cache=cache)
 
-    cells = analyze_cells([cell(found) for found in folder.cells], options)
+    cells = analyze_cells([cell(found) for found in folder.cells], options, watch)
     return finished(RunAnalysis(folder.name, path, cells, folder.missing))
