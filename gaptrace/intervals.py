@@ -70,6 +70,14 @@ def union(start: Ints, end: Ints) -> Intervals:
     return Intervals(start[first], reach[last])
 
 
+def joined(*parts: Intervals) -> Intervals:
+    """The disjoint, sorted intervals that cover what any of the lists covers."""
+    return union(
+        np.concatenate([np.empty(0, np.int64), *(part.start for part in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(part.end for part in parts)]),
+    )
+
+
 def length(intervals: Intervals) -> int:
     """Total length in nanoseconds, overlap counted as often as it occurs."""
     return int((intervals.end - intervals.start).sum())
@@ -98,6 +106,19 @@ def covered_before(disjoint: Intervals, points: Ints) -> Ints:
     total = np.concatenate(([0], np.cumsum(disjoint.end - disjoint.start)))
     reach = np.concatenate(([points.min()], disjoint.end))
     return np.asarray(total[begun] - np.maximum(reach[begun] - points, 0), np.int64)
+
+
+def holding(start: Ints, end: Ints, at: Ints) -> Ints:
+    """For each instant the index of the disjoint, sorted interval that holds it, -1 for none.
+
+    Intervals are [start, end); empty ones hold nothing and may stand anywhere.
+    """
+    real = np.flatnonzero(end > start)
+    if real.size == 0:
+        return np.full(at.size, -1, np.int64)
+    index = np.searchsorted(start[real], at, side="right") - 1
+    found = real[np.maximum(index, 0)]
+    return np.where((index >= 0) & (at < end[found]), found, -1)
 
 
 def overlap_with(disjoint: Intervals, start: Ints, end: Ints) -> Ints:

@@ -129,6 +129,24 @@ SQUARE = {
 }
 
 
+@dataclass(frozen=True)
+class Edge:
+    """One change of mode alone, along an edge of the square: its label, from what, to what."""
+
+    label: str
+    before: str
+    after: str
+
+
+# By the field of a `TwoByTwo` that says what the change did.
+EDGES = {
+    "compiled_launched": Edge("compiling, launched", "eager", "compiled"),
+    "compiled_captured": Edge("compiling, captured", "graph", "compiled-graph"),
+    "captured_eager": Edge("capturing, eager", "eager", "graph"),
+    "captured_compiled": Edge("capturing, compiled", "compiled", "compiled-graph"),
+}
+
+
 def mode_order(mode: str) -> tuple[int, str]:
     """Where a mode stands among others: the known ones in their order, then by name."""
     order = list(MODES)
@@ -178,6 +196,19 @@ RUN_METRICS = {
         Metric("peak_memory", "peak memory", BYTES, "peak-memory"),
     )
 }
+
+# What must be the same of two recordings that are compared, ...
+SAME_FACTS = {
+    "gpu": "GPU",
+    "model": "model",
+    "dtype": "dtype",
+    "batch": "batch",
+    "tokens_per_step": "tokens per step",
+    "weights": "bytes of weights",
+}
+# ... what may differ but should be known, and settings of the profiler, which distort figures.
+OTHER_FACTS = {"engine": "engine", "torch": "torch", "cuda": "CUDA", "driver": "driver"}
+RECORDED_FACTS = {"shapes": "tensor shapes", "stacks": "Python stacks", "memory": "memory"}
 
 # Verdicts on a trace: the id in JSON and what a reader is told.
 VERDICTS = {"ok": "ok", "limited": "limited", "refused": "unusable"}

@@ -41,8 +41,9 @@ def test_idle_and_kernels_agree_with_hta(path: Path, monkeypatch: pytest.MonkeyP
     idle_us, span_us = BreakdownAnalysis._get_idle_time_for_kernels(device_rows.copy())
     kernels = int(device_rows["cat"].map(lambda c: names[c] == "kernel").sum())
 
-    device = measure(load(path)).device
-    assert device is not None
+    measured = measure(load(path)).device
+    assert measured is not None
+    device = measured.figures
     assert device.kernels == kernels
     # HTA keeps `ts` in doubles near 5e12 us, a nanosecond apart. An idle gap lies between two, one
     # with a duration added: three roundings of half that distance.

@@ -57,6 +57,15 @@ def test_overlap_with_windows_that_tile(found: list[list[int]], edges: list[int]
     assert iv.overlap_with(union, at[:-1], at[1:]).tolist() == expected
 
 
+@given(st.lists(instants).map(sorted), st.lists(instants))
+def test_the_interval_that_holds_an_instant(edges: list[int], points: list[int]) -> None:
+    at = np.array(edges, np.int64)
+    start, end = at[:-1:2], at[1::2]
+    got = iv.holding(start, end, np.array(points, np.int64)).tolist()
+    within = [[i for i in range(end.size) if start[i] <= p < end[i]] for p in points]
+    assert got == [found[0] if found else -1 for found in within]
+
+
 def owners(segments: iv.Segments) -> dict[int, int]:
     return {
         i: owner

@@ -48,6 +48,7 @@ JOBS = [
     Job("stacked_int4", "stacked_cache.py", "--int4", FOUR, 1, BIG, 170),
     Job("bad_recompile", "recompile_per_token.py", "", "eager,compiled", 1, BAD, 90),
     Job("bad_item", "item_per_step.py", "--layers 4", "eager,graph", 1, BAD, 25),
+    Job("bad_sleeping", "sleeping_host.py", "--layers 4", "eager", 1, f"{BAD} --stacks", 25),
     Job("bad_growing", "growing_cache.py", "", "eager,graph", 1, BAD, 25),
     Job("hf_dynamic", "hf_generate.py", "--layers 4", "eager,graph", 1, BAD, 35),
     Job("hf_static", "hf_generate.py", "--layers 4 --cache static", "eager,graph", 1, BAD, 35),

@@ -1,15 +1,17 @@
-"""One gap in full: its causes, what stood on both sides, who launched what ended it, and how."""
+"""One gap in full: its causes, what the host did in it, and how what ended it was launched."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gaptrace import units
-from gaptrace.document.blocks import Fact, Facts, Inline, Sentence, Text
+from gaptrace.document.blocks import Fact, Facts, Inline, Sentence, Table, Text
+from gaptrace.document.gaps import host_table
 from gaptrace.document.tables import fact, facts_of, figures, table, words
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.frames import gap_steps
 from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.gapwork import host_work
 from gaptrace.measure.result import Analysis
 from gaptrace.quantity import NS, SHARE, TRACED, Quantity
 from gaptrace.render.elements import Element, element, shortened
@@ -52,7 +54,13 @@ def gap_panel(scope: Scope, gap: int) -> str:
             "div",
             element(
                 "div",
-                drawn([Facts(facts_of(*_where(analysis, gap))), why if withheld else split], page),
+                drawn(
+                    [
+                        Facts(facts_of(*_where(analysis, gap))),
+                        *((why,) if withheld else (split, *_host(analysis, gap))),
+                    ],
+                    page,
+                ),
                 _perfetto(first, last),
             ),
             element(
@@ -75,6 +83,15 @@ def _where(analysis: Analysis, gap: int) -> Iterator[Fact | None]:
     if gaps.drained_by_sync[gap]:
         why = "somebody waited, so the queue was empty"
         yield fact("drained by a sync", why, term="drained-by-sync")
+
+
+def _host(analysis: Analysis, gap: int) -> Iterator[Table]:
+    """What the launching thread did in the gap, where the GPU waited for it."""
+    assert analysis.device is not None
+    work = analysis.gap_work.of(gap)
+    if work.gap.size:
+        dur = int(analysis.device.gaps.dur[gap])
+        yield host_table(host_work(analysis.trace, work, dur), frames=work.frames)
 
 
 def _around_it(analysis: Analysis, gap: int) -> Iterator[Fact]:

@@ -300,7 +300,7 @@ class Library:
             return Side.of(result, label=label, path=path)
         if result is None:
             return None
-        return Side(label, path, result.modes[recording.mode or None])
+        return Side(label, path, result.modes[recording.mode or None], saved=True)
 
 
 def recording_id(place_id: str, mode: str) -> str:

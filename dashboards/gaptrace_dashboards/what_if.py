@@ -9,7 +9,7 @@ from dash import dcc, html
 from gaptrace import units
 from gaptrace.analysis import Analysis
 from gaptrace.document.blocks import Bar, Bars, Segment
-from gaptrace.measure.ceilings import Change, StepModel, WhatIf
+from gaptrace.measure.what_if import Change, Changed, StepModel
 from gaptrace.quantity import NS, PREDICTED, TRACED, Quantity
 from gaptrace.render.elements import element
 from gaptrace.render.html_blocks import Page, draw
@@ -35,7 +35,7 @@ def asked_words(step: StepModel, change: Change) -> str:
     return f"With {', '.join(parts)}: " if parts else ""
 
 
-def sentence(found: WhatIf, now: float | None) -> str:
+def sentence(found: Changed, now: float | None) -> str:
     """The answer of the sliders in words."""
     slower = "host" if found.paced_by == "host" else "GPU"
     times = f", {units.digits(found.tokens_per_s / now)} times the rate now" if now else ""
@@ -104,7 +104,7 @@ def answer(
     return markup(draw(bars(analysis, now, changed), Page())), said, str(change.captured).lower()
 
 
-def bars(analysis: Analysis, now: WhatIf, changed: WhatIf) -> Bars:
+def bars(analysis: Analysis, now: Changed, changed: Changed) -> Bars:
     """Host and GPU time of the step, and the step itself, now and under the change."""
     found, drawn = analysis.result, []
     for label, key, field, basis in (

@@ -34,10 +34,15 @@ from gaptrace.cli.output import check_files, deliver, output_options
 def compare(paths: tuple[str, ...], **values: Any) -> int:
     """Show what got better, what got worse, what is noise, and where each millisecond went.
 
-    BASE and CAND are traces, run folders of `gaptrace collect` (RUN, RUN/MODE, RUN/MODE/REPEAT)
-    or saved baselines (*.gaptrace.json). Every CAND is compared with BASE; two runs of several
-    modes are compared mode by mode; a run alone compares its modes with eager, in 2x2 form where
-    all four are there. Repeats of a mode are used to tell a change from noise.
+    BASE and CAND are traces, run folders of `gaptrace collect` (RUN, RUN/MODE, RUN/MODE/REPEAT),
+    sweeps or saved baselines (*.gaptrace.json). Every CAND is compared with BASE; two runs of
+    several modes are compared mode by mode, two sweeps at every batch size, length and mode that
+    both have; a run alone compares its modes with eager, in 2x2 form where all four are there.
+    Repeats of a mode are used to tell a change from noise.
+
+    Step time, idle and host dispatch of traces recorded with stacks, shapes or memory are not
+    comparable as profiled: compare runs of `gaptrace collect`, which times steps without the
+    profiler, or give the measured step of each side (--unprofiled-step, one for each path).
 
     Runs of different GPU, model, dtype or batch are not comparable; --force compares them anyway,
     under a banner (and overwrites files that exist).
@@ -57,7 +62,14 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
     )
     chosen = given_of_paths(paths, values)
     plan = plan_pairs(read_inputs(paths, chosen, use_cache=not values["no_cache"]))
-    found = compared(plan.pairs, options, corners=plan.corners, notes=plan.notes, gates=gates)
+    found = compared(
+        plan.pairs,
+        options,
+        corners=plan.corners,
+        notes=plan.notes,
+        gates=gates,
+        cells=plan.cells,
+    )
     report = Report(found, analyses_of(plan.pairs))
     deliver([report], values)
     if values["github"]:

@@ -118,7 +118,7 @@ def no_gates_on(sweeps: Sequence[str], given: Sequence[str], gates: Sequence[Gat
         raise OptionError(
             f"--fail-on does not apply to {sweeps[0]}: a sweep has a figure for each of its points",
             f"gate one point: gaptrace analyze {sweeps[0].rstrip('/')}/POINT --fail-on LIMIT, or "
-            f"gaptrace compare BASE {sweeps[0].rstrip('/')}/POINT --fail-on LIMIT",
+            f"all of them against another sweep: gaptrace compare BASE {sweeps[0]} --fail-on LIMIT",
         )
     if gates:
         click.echo("gaptrace: the gates in pyproject.toml are not applied to sweeps", err=True)

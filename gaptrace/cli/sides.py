@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gaptrace.cli.options import read_trace
 from gaptrace.cli.progress import Progress
 from gaptrace.errors import GaptraceError, OptionError
-from gaptrace.runs.read import read_run
+from gaptrace.runs.read import read_each_point, read_run
 
 if TYPE_CHECKING:
     from gaptrace.compare.pairing import Input
     from gaptrace.compare.side import Side
     from gaptrace.measure.options import Options
+    from gaptrace.runs.run import RunAnalysis
 
 
 def read_inputs(
     paths: Sequence[str], options: Sequence[Options], *, use_cache: bool
 ) -> list[Input]:
-    """Each path as an input: a trace, a run folder (any level of it), or a saved baseline.
+    """Each path as an input: a trace, a run folder (any level), a sweep, or a saved baseline.
 
     options: for each path.
     """
     from gaptrace.compare.pairing import distinct_labels
+    from gaptrace.reading.runfolder import is_sweep
 
-    labels = distinct_labels(paths)
+    labels = distinct_labels(paths) if len(paths) > 1 else [""]
     return [
-        read_input(path, own, label=label if len(paths) > 1 else "", use_cache=use_cache)
+        (_sweep if path != "-" and is_sweep(path) else read_input)(
+            path, own, label=label, use_cache=use_cache
+        )
         for path, label, own in zip(paths, labels, options, strict=True)
     ]
 
@@ -56,10 +61,52 @@ def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> I
 
 def _run(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
     from gaptrace.compare.pairing import Input
-    from gaptrace.compare.side import Side
 
     with Progress() as line:
         run = read_run(path, options, use_cache=use_cache, watch=line.recording)
+    sides, notes = _modes(run, path, label)
+    if not sides:
+        raise _nothing(path, notes)
+    return Input(path, sides, tuple(notes))
+
+
+def _sweep(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
+    """Every mode at every point; the figures are kept, the traces are not."""
+    from gaptrace.compare.pairing import Input
+    from gaptrace.compare.side import short_label
+
+    found: dict[str | None, Side] = {}
+    notes = []
+    with Progress() as line:
+        for point, run in read_each_point(path, options, use_cache=use_cache, watch=line.recording):
+            name = f"{label or short_label(path)}/{point.point}"
+            sides, own = _modes(run, point.path, name)
+            notes += own
+            found |= {
+                f"{point.point}/{mode}": replace(
+                    side,
+                    path=f"{point.path}/{mode}",
+                    analyses=(),
+                    batch=point.batch,
+                    length=point.length,
+                )
+                for mode, side in sides.items()
+            }
+    if not found:
+        raise _nothing(path, notes)
+    return Input(path, found, tuple(notes), sweep=True)
+
+
+def _nothing(path: str, notes: Sequence[str]) -> GaptraceError:
+    return GaptraceError(
+        f"{path} holds nothing to compare: {'; '.join(notes)}", "record it again on a GPU"
+    )
+
+
+def _modes(run: RunAnalysis, path: str, label: str) -> tuple[dict[str | None, Side], list[str]]:
+    """The sides of a run by mode, and what of it could not be used."""
+    from gaptrace.compare.side import Side
+
     sides: dict[str | None, Side] = {}
     notes = []
     for mode in run.modes:
@@ -74,12 +121,8 @@ def _run(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
         try:
             sides[mode] = Side.of(analyses, label=_named(label, mode), path=path, run=run.name)
         except GaptraceError as error:
-            notes.append(f"mode {mode}: {error.message}")
-    if not sides:
-        raise GaptraceError(
-            f"{path} holds nothing to compare: {'; '.join(notes)}", "record it again on a GPU"
-        )
-    return Input(path, sides, tuple(notes))
+            notes.append(f"mode {_named(label, mode)}: {error.message}")
+    return sides, notes
 
 
 def _saved(path: str, *, label: str) -> Input:
@@ -90,7 +133,7 @@ def _saved(path: str, *, label: str) -> Input:
 
     run = load_saved(path)
     sides = {
-        mode: Side(_named(label or run.name, mode), path, recordings)
+        mode: Side(_named(label or run.name, mode), path, recordings, saved=True)
         for mode, recordings in run.modes.items()
     }
     notes: tuple[str, ...] = ()

@@ -5,9 +5,11 @@ idle by cause, so the parts of a step sum to it, and the differences of two step
 difference of the steps, with nothing left over. The steps are those whose traced period is the
 median of their run, and the runs those whose step time is the median of their side.
 
-Where both sides have unprofiled steps the bridge joins those: kernels do not slow down under the
-profiler, so busy is as traced and the rest of the step is idle. The causes of that idle time exist
-only as traced; their shares split it, and the parts say that they are estimates.
+Where both sides have unprofiled steps (measured, given or predicted) the bridge joins those:
+kernels do not slow down under the profiler, so busy is as traced and the rest of the step is idle.
+The causes of that idle time exist only as traced; their shares split it, and the parts say that
+they are estimates. Without unprofiled steps, and where the profiler slowed a host by nobody knows
+how much, busy is bridged as ever, and idle is one part that says that it cannot be compared.
 """
 
 from __future__ import annotations
@@ -18,17 +20,22 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
+from gaptrace.compare.likeness import host_figures
 from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS
 from gaptrace.compare.side import Side
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.measure.stats import nearest_rank
-from gaptrace.results.comparison import PROFILED, UNPROFILED, Bridge, BridgePart
+from gaptrace.results.comparison import PROFILED, Bridge, BridgePart
 from gaptrace.vocabulary import CAUSES as CAUSE_WORDS
 from gaptrace.vocabulary import OP_CLASSES as CLASS_WORDS
 
 MEDIAN_STEP, OPEN_STEP, WHOLE = "median step", "open step", "whole recording"
 MIXED = "busy and idle cannot be told apart: steps overlap on the GPU by more than 1 %"
+SLOWED = (
+    "idle as profiled holds what the profiler added to the host's time; only busy time can be "
+    "compared"
+)
 OVERFULL = "as profiled: the GPU was busy for longer than an unprofiled step takes"
 
 
@@ -65,37 +72,44 @@ class Pillar:
 
 
 def build_bridge(
-    baseline: Side, candidate: Side, *, unprofiled: bool, basis: str = MEDIAN_STEP
+    baseline: Side, candidate: Side, *, source: str, basis: str = MEDIAN_STEP
 ) -> tuple[Bridge, Pillar, Pillar]:
     """The bridge between two sides, and the steps it stands on.
 
-    basis: `whole recording` where the steps of the two sides are not the same piece of work.
+    source: how the step times that are compared are known. basis: `whole recording` where the steps
+    of the two sides are not the same piece of work.
     """
     sides = (baseline, candidate)
-    left, right = (pillar(side, unprofiled=unprofiled) for side in sides)
+    left, right = (pillar(side, source) for side in sides)
     if WHOLE in (basis, left.basis, right.basis):
         left, right = _whole(baseline, left.place), _whole(candidate, right.place)
     split = left.split and right.split
     notes: list[str] = []
-    before = baseline.recordings[left.place].unprofiled_ns
-    after = candidate.recordings[right.place].unprofiled_ns
     times = None
-    if before is not None and after is not None and left.basis != WHOLE:
-        times = before, after
-    source, ends = PROFILED, (left.period_ns, right.period_ns)
+    if source != PROFILED and left.basis != WHOLE:
+        before = baseline.recordings[left.place].step_ns
+        after = candidate.recordings[right.place].step_ns
+        times = None if before is None or after is None else (before, after)
+    known, ends = PROFILED, (left.period_ns, right.period_ns)
     if times is not None and split and (left.busy_ns > times[0] or right.busy_ns > times[1]):
         notes.append(OVERFULL)
     elif times is not None:
-        source, ends = UNPROFILED, times
-    if split:
-        parts = _idle(left, right, ends, notes) + _busy(left, right)
-    else:
+        known, ends = source, times
+    slowed = host_figures(side.recordings for side in sides)
+    comparable = known != PROFILED or "step_time" not in slowed
+    if not split:
         parts = [_part("time", "withheld", "busy and idle, withheld", *ends)]
         notes.append(MIXED)
+    elif comparable:
+        parts = _idle(left, right, ends, notes) + _busy(left, right)
+    else:
+        notes.append(SLOWED)
+        idle = [end - side.busy_ns for side, end in zip((left, right), ends, strict=True)]
+        parts = [_part("idle", "withheld", "idle, not comparable", *idle), *_busy(left, right)]
     bases = {left.basis, right.basis}
     bridge = Bridge(
         basis=next(basis for basis in (WHOLE, OPEN_STEP, MEDIAN_STEP) if basis in bases),
-        source=source,
+        source=known,
         baseline_step=left.words,
         candidate_step=right.words,
         baseline_ns=left.period_ns,
@@ -110,6 +124,7 @@ def build_bridge(
             if part.baseline_ns or part.candidate_ns
         ),
         idle_causes=_main_causes([part for part in parts if part.kind == "idle"]),
+        comparable=comparable,
     )
     return bridge, left, right
 
@@ -124,9 +139,9 @@ def _main_causes(idle: Sequence[BridgePart]) -> tuple[str, ...]:
     return tuple(key for _, key in named) if 2 * sum(ns for ns, _ in named) > total else ()
 
 
-def pillar(side: Side, *, unprofiled: bool) -> Pillar:
-    """The step that stands for a side."""
-    place = side.representative(unprofiled=unprofiled)
+def pillar(side: Side, source: str) -> Pillar:
+    """The step that stands for a side; `source`: how its step time is known."""
+    place = side.representative(source)
     recording = side.recordings[place]
     steps = recording.steps
     if steps["period_ns"].size == 0 or recording.rule == "whole trace":

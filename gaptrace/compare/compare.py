@@ -10,17 +10,33 @@ from dataclasses import dataclass
 
 from gaptrace.compare.bridge import MEDIAN_STEP, WHOLE, build_bridge, busy_changes
 from gaptrace.compare.figures import sources
-from gaptrace.compare.likeness import likeness
+from gaptrace.compare.likeness import Likeness, host_figures, likeness
 from gaptrace.compare.match import learn_ops, match_kernels
 from gaptrace.compare.noise import RESAMPLES, SEED
 from gaptrace.compare.rows import metric_rows
 from gaptrace.compare.side import Side
-from gaptrace.compare.two_by_two import EDGES, two_by_two
+from gaptrace.compare.two_by_two import two_by_two
 from gaptrace.compare.work import subject, work_of
 from gaptrace.errors import GaptraceError
-from gaptrace.results.comparison import UNPROFILED, ComparisonResult, Pair, TwoByTwo
+from gaptrace.results.comparison import (
+    GIVEN,
+    NOT_COMPARABLE,
+    PROFILED,
+    WITHHELD,
+    ComparedCell,
+    ComparisonResult,
+    MetricRow,
+    Pair,
+    TwoByTwo,
+)
+from gaptrace.vocabulary import EDGES
 
 REFUSE, FORCE = "refuse", "force"
+# What makes figures comparable that the profiler slowed.
+REMEDY = (
+    "give the measured step of each side (--unprofiled-step), or record both with gaptrace "
+    "collect, which times the steps without the profiler"
+)
 
 
 @dataclass(frozen=True)
@@ -42,8 +58,11 @@ def compare_pairs(
     *,
     corners: Mapping[str, Side] | None = None,
     notes: Sequence[str] = (),
+    cells: Sequence[ComparedCell] = (),
 ) -> ComparisonResult:
     """Every pair of baseline and candidate compared; `corners` are the four sides of a 2x2.
+
+    cells: where the pairs stand in two sweeps.
 
     Raises:
         GaptraceError: there is no pair, or one is unlike and not forced.
@@ -60,16 +79,18 @@ def compare_pairs(
         notes=tuple(notes),
         pairs=tuple(found),
         two_by_two=None if corners is None else _square(corners, options, learned),
+        cells=tuple(cells),
     )
 
 
 def _square(
     corners: Mapping[str, Side], options: CompareOptions, learned: Mapping[str, str]
 ) -> TwoByTwo:
-    chosen = sources([side.recordings for side in corners.values()])
+    sides = [side.recordings for side in corners.values()]
+    chosen = sources(sides, host_figures(sides))
     pairs = {
-        name: _pair(corners[before], corners[after], options, learned, chosen)
-        for name, (before, after) in EDGES.items()
+        name: _pair(corners[edge.before], corners[edge.after], options, learned, chosen)
+        for name, edge in EDGES.items()
     }
     return two_by_two(corners, pairs)
 
@@ -87,11 +108,19 @@ def _pair(
             f"{baseline.label} and {candidate.label} are not alike: {'; '.join(alike.unlike)}",
             "compare runs of the same thing, or use --force to compare them all the same",
         )
-    chosen = chosen or sources((baseline.recordings, candidate.recordings))
+    chosen = chosen or sources((baseline.recordings, candidate.recordings), alike.profiled)
+    profiled = [name for name in alike.profiled if chosen[name] == PROFILED]
+    unjudged = dict.fromkeys(profiled, (NOT_COMPARABLE, alike.slowed))
+    # A count of another piece of work is wrong even without a profiler.
+    unjudged |= {
+        name: (WITHHELD, why)
+        for name, why in alike.withheld.items()
+        if chosen.get(name, PROFILED) == PROFILED
+    }
     rows = metric_rows(
         baseline.recordings,
         candidate.recordings,
-        distorted=alike.distorted,
+        unjudged=unjudged,
         chosen=chosen,
         seed=options.seed,
         resamples=options.resamples,
@@ -99,7 +128,7 @@ def _pair(
     bridge, left, right = build_bridge(
         baseline,
         candidate,
-        unprofiled=chosen["step_time"] == UNPROFILED,
+        source=chosen["step_time"],
         basis=MEDIAN_STEP if alike.same_steps else WHOLE,
     )
     by_id = {row.id: row for row in rows}
@@ -113,7 +142,7 @@ def _pair(
         candidate=candidate.view(right.place, right.step),
         verdict=step.verdict,
         banner=alike.unlike,
-        notes=alike.notes,
+        notes=(*_slowing(alike, chosen, rows), *alike.notes),
         step_ns=times,
         factor=max(known) / min(known) if len(known) == 2 else None,
         metrics=rows,
@@ -121,3 +150,18 @@ def _pair(
         kernels=kernels,
         work=work_of(done, by_id["kernels"], by_id["busy"], busy_changes(left, right), kernels),
     )
+
+
+def _slowing(
+    alike: Likeness, chosen: Mapping[str, str], rows: Sequence[MetricRow]
+) -> tuple[str, ...]:
+    """What slowed a host under the profiler, what that takes away, and what brings it back."""
+    if GIVEN in chosen.values():
+        return ("a given step time is taken to scatter as the traced steps do",)
+    if not alike.slowed:
+        return ()
+    line = f"{alike.slowed}, which slows the host under the profiler"
+    titles = [row.title for row in rows if row.verdict == NOT_COMPARABLE]
+    if not titles:
+        return (line,)
+    return (f"{line}: {', '.join(titles)} cannot be compared as profiled; {REMEDY}",)

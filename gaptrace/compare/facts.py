@@ -35,26 +35,49 @@ def facts_of(analysis: Analysis) -> dict[str, str | None]:
     tokens = f"{head.tokens_per_step:g}" if known else None
     batch, weights = manifest.step.batch, manifest.bytes.weights_total
     stacks, shapes = manifest.profiled.stacks, manifest.profiled.shapes
+    frames = analysis.trace.py.rows.size > 0
     # The few products outside a replay (a sampler's) say nothing about those inside.
-    captured = (head.captured_share or 0) > 0.5
+    if (dtype := _stored_as(manifest)) is None and not head.captured:
+        dtype = _multiplied_as(analysis.trace)
     return {
         "gpu": " ".join(source.gpu.split()) if source.gpu else None,
         "model": source.model,
         "weights": str(weights) if weights is not None else None,
-        "dtype": _stored_as(manifest) or (None if captured else _multiplied_as(analysis.trace)),
+        "dtype": dtype,
         "batch": str(batch) if batch is not None else None,
         "tokens_per_step": tokens,
         "engine": source.engine,
         "torch": source.torch,
         "cuda": manifest.versions.cuda,
         "driver": manifest.device.driver,
-        "shapes": _yes(bool(analysis.trace.shapes) if shapes is None else shapes),
-        "stacks": _yes(analysis.trace.py.rows.size > 0 if stacks is None else stacks),
+        "shapes": _setting(
+            analysis, "record_shapes", stated=shapes, seen=bool(analysis.trace.shapes)
+        ),
+        "stacks": _setting(analysis, "with_stack", stated=stacks, seen=frames),
+        "memory": _setting(analysis, "profile_memory", stated=None, seen=False),
     }
 
 
-def _yes(value: object) -> str:
-    return "yes" if value else "no"
+def _setting(analysis: Analysis, key: str, *, stated: bool | None, seen: bool) -> str | None:
+    """Whether the profiler recorded something: `yes`, `no`, or None where nothing tells.
+
+    The manifest says it, else events of its kind (`seen`), else torch.profiler's own header, which
+    has `key` where the setting was on. A file without that header may have lost what it recorded.
+    """
+    recorded = stated
+    if stated is None:
+        recorded = seen or bool(analysis.trace.metadata.get(key))
+    if stated is None and not recorded and not _says_settings(analysis):
+        return None
+    return "yes" if recorded else "no"
+
+
+def _says_settings(analysis: Analysis) -> bool:
+    """Whether the file has what torch.profiler writes around the events, or a manifest beside it.
+
+    The recorder of a run folder records no memory events, and says the other settings.
+    """
+    return "schemaVersion" in analysis.trace.metadata or analysis.trace.run is not None
 
 
 def _stored_as(manifest: Manifest) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +13,7 @@ from gaptrace.compare.metrics import HIGHER, Metric
 from gaptrace.compare.noise import Floats, RunFigure, resampled_median
 from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, Recording
 from gaptrace.measure.stats import median_place, nearest_rank, spread
-from gaptrace.results.comparison import PROFILED, UNPROFILED, Figure
+from gaptrace.results.comparison import GIVEN, PREDICTED, PROFILED, UNPROFILED, Figure
 
 # Parts of one step, and what its time makes of them.
 OF_ONE_RUN = ("step_time", "tokens_per_s", "idle", "idle_share", "busy", "host_dispatch")
@@ -47,22 +48,44 @@ class Sampler:
         return self.single(value) if found is None else replace(found, value=float(value))
 
 
-def sources(sides: Sequence[Sequence[Recording]]) -> dict[str, str]:
-    """Per metric `unprofiled` where every recording on all sides has that, else `as profiled`.
+def sources(sides: Sequence[Sequence[Recording]], profiled: Collection[str] = ()) -> dict[str, str]:
+    """How each metric is known, the same way on all sides, so that like is compared with like.
 
-    Like is compared with like: one side's unprofiled time never meets the other's traced one. Idle
-    time is as profiled where a recording was busy for longer than its unprofiled step takes.
+    `unprofiled` where every recording has that (`given` where one was given by hand). `profiled`
+    names metrics that cannot be compared as profiled: where the step is one of them, it is
+    `predicted` if every recording has a prediction or better. Everything else is `as profiled`;
+    so is idle time where a recording was busy for longer than its unprofiled step takes.
     """
     every = [recording for side in sides for recording in side]
-    steps = all(r.unprofiled_ns is not None for r in every)
+    step = PROFILED
+    if all(r.unprofiled_ns is not None for r in every):
+        step = GIVEN if any(r.given for r in every) else UNPROFILED
+    elif "step_time" in profiled and all(step_range(r) is not None for r in every):
+        step = PREDICTED
     issue = all(r.issue_ns is not None for r in every)
-    step = UNPROFILED if steps else PROFILED
-    fits = all((spread(busy_ns(r)).median or 0) <= (r.unprofiled_ns or 0) for r in every)
+    longest = [r.unprofiled_ns or (r.predicted_range or (0, 0))[1] for r in every]
+    busy = [spread(busy_ns(r)).median or 0 for r in every]
+    fits = all(work <= ns for work, ns in zip(busy, longest, strict=True))
     return {
         **dict.fromkeys(("step_time", "tokens_per_s"), step),
         **dict.fromkeys(("idle", "idle_share"), step if fits else PROFILED),
         "host_dispatch": UNPROFILED if issue else PROFILED,
     }
+
+
+def step_range(recording: Recording) -> tuple[int, int] | None:
+    """The least and the most ns that a step takes without the profiler; None where not known.
+
+    A measured step is both; of a prediction it is the range, and no step is shorter than it is
+    busy.
+    """
+    if recording.unprofiled_ns is not None:
+        return recording.unprofiled_ns, recording.unprofiled_ns
+    if recording.predicted_ns is None or recording.predicted_range is None:
+        return None
+    low, high = recording.predicted_range
+    busy = int(spread(busy_ns(recording)).median or 0)
+    return max(low, min(busy, high)), high
 
 
 def run_figure(
@@ -93,9 +116,11 @@ _WITHHELD = {
 
 
 def _hidden(metric: str, recording: Recording, source: str) -> bool:
-    if source == UNPROFILED and metric in ("step_time", "tokens_per_s", "host_dispatch"):
+    timed = source in (UNPROFILED, GIVEN)
+    if timed and metric in ("step_time", "tokens_per_s", "host_dispatch"):
         return False
-    names = ("busy",) if source == UNPROFILED else ()
+    # Idle time is then what busy time leaves of the step.
+    names = ("busy",) if timed or source == PREDICTED else ()
     return recording.withholds(*_WITHHELD[metric], *names)
 
 
@@ -119,12 +144,20 @@ def _tokens_per_step(recording: Recording) -> float:
 
 
 def _unprofiled(recording: Recording, sampler: Sampler) -> RunFigure:
-    assert recording.unprofiled_ns is not None
-    return sampler.around(recording.unprofiled_ns, recording.unprofiled_samples)
+    """The step without the profiler: measured with its samples, given, or predicted."""
+    step = recording.unprofiled_ns
+    if step is None:
+        assert recording.predicted_ns is not None
+        return sampler.single(recording.predicted_ns)
+    period = recording.period_ns
+    if recording.given and period:
+        # Nobody says how a given step scatters; a traced one scatters no less.
+        return sampler.around(step, recording.steps["period_ns"] * (step / period))
+    return sampler.around(step, recording.unprofiled_samples)
 
 
 def _step_time(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
-    if source == UNPROFILED:
+    if source != PROFILED:
         return _unprofiled(recording, sampler)
     return sampler.of(recording.steps["period_ns"])
 
@@ -152,7 +185,7 @@ def _busy(recording: Recording, source: str, sampler: Sampler) -> RunFigure | No
 
 def _idle(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
     clean = recording.steps["clean"] > 0
-    if source != UNPROFILED:
+    if source == PROFILED:
         return sampler.of(idle_ns(recording)[clean] / _tokens(recording)[clean])
     found = _unprofiled_idle(recording, sampler)
     return None if found is None else found.over(_tokens_per_step(recording))
@@ -164,13 +197,14 @@ def _unprofiled_idle(recording: Recording, sampler: Sampler) -> RunFigure | None
     if busy is None:
         return None
     step = _unprofiled(recording, sampler)
-    value = step.value - busy.value
+    # The range of a prediction may reach below its busy time, idle time does not.
+    value = step.value - busy.value if recording.unprofiled_ns else max(step.value - busy.value, 0)
     return RunFigure(value, step.shift - busy.shift, np.empty(0), min(step.n, busy.n))
 
 
 def _idle_share(recording: Recording, source: str, sampler: Sampler) -> RunFigure | None:
-    if source == UNPROFILED:
-        idle, step = _unprofiled_idle(recording, sampler), recording.unprofiled_ns
+    if source != PROFILED:
+        idle, step = _unprofiled_idle(recording, sampler), _unprofiled(recording, sampler).value
         if idle is None or not step:
             return None
         # The busy time hardly varies, so the share varies as the step does.
@@ -223,7 +257,7 @@ def shown_run(side: Sequence[Recording], source: str) -> int | None:
 
     It is the one that `analyze` shows. None where a run has no step time.
     """
-    steps = [run.unprofiled_ns if source == UNPROFILED else run.period_ns for run in side]
+    steps = [run.period_ns if source == PROFILED else run.step_ns for run in side]
     known = [step for step in steps if step is not None]
     return median_place(known) if known and len(known) == len(steps) else None
 
@@ -231,8 +265,9 @@ def shown_run(side: Sequence[Recording], source: str) -> int | None:
 def side_figure(metric: Metric, runs: Sequence[RunFigure | None], shown: int | None) -> Figure:
     """The figure of a side, with p5 and p95 over all steps of its runs.
 
-    What a step consists of is that of the run `shown`, so that it adds up. Everything else is the
-    median over runs, of two middle ones the better.
+    What a step consists of is that of the run `shown`, so that it adds up. A count is the median
+    over all steps of all runs. Everything else is the median over runs, of two middle ones the
+    better.
     """
     known = [run for run in runs if run is not None]
     if not known or len(known) < len(runs):
@@ -241,6 +276,8 @@ def side_figure(metric: Metric, runs: Sequence[RunFigure | None], shown: int | N
     over = spread(values)
     ordered = sorted(run.value for run in known)
     middle = ordered[len(ordered) // 2 if metric.better == HIGHER else (len(ordered) - 1) // 2]
+    if metric.counted and over.median is not None:
+        middle = over.median
     one = runs[shown] if shown is not None and metric.id in OF_ONE_RUN else None
     return Figure(
         value=float(middle if one is None else one.value),
@@ -249,3 +286,30 @@ def side_figure(metric: Metric, runs: Sequence[RunFigure | None], shown: int | N
         n=sum(run.n for run in known),
         runs=tuple(run.value for run in known),
     )
+
+
+def predicted_figure(metric: Metric, figure: Figure, side: Sequence[Recording]) -> Figure:
+    """The figure with the least and the most that the ranges of the steps on its side allow."""
+    if figure.value is None:
+        return figure
+    ends = [_of_range(metric.id, recording) for recording in side]
+    return msgspec.structs.replace(
+        figure, low=min(low for low, _ in ends), high=max(high for _, high in ends)
+    )
+
+
+def _of_range(metric: str, recording: Recording) -> tuple[float, float]:
+    """What a metric of the step is at the two ends of the range of the step, the lower first."""
+    found = step_range(recording)
+    assert found is not None
+    tokens = _tokens_per_step(recording)
+    clean = recording.steps["clean"] > 0
+    busy = float(spread(busy_ns(recording)[clean]).median or 0)
+    at: dict[str, Callable[[int], float]] = {
+        "step_time": float,
+        "tokens_per_s": lambda step: tokens * 1e9 / max(step, 1),
+        "idle": lambda step: max(step - busy, 0) / tokens,
+        "idle_share": lambda step: max(step - busy, 0) / max(step, 1),
+    }
+    low, high = sorted(at[metric](end) for end in found)
+    return low, high

@@ -23,15 +23,20 @@ from gaptrace.compare.recording import Recording
 from gaptrace.errors import OptionError
 from gaptrace.quantity import SHARE
 from gaptrace.results.comparison import (
-    EXACT,
+    BEYOND,
     HELD,
+    NOT_COMPARABLE,
     NOT_JUDGED,
+    RANGES,
     RUNS,
+    STEPS,
     TRIPPED,
+    UNJUDGED,
     WITHIN_NOISE,
     WORSE,
     ComparisonResult,
     GateResult,
+    MetricRow,
     Pair,
 )
 
@@ -156,9 +161,9 @@ def _relative(gate: Gate, pair: Pair) -> GateResult:
     row = pair.metric(gate.metric.id)
     before, after = row.baseline.value, row.candidate.value
     if row.change is None or before is None:
-        return _result(gate, pair.label, NOT_JUDGED, reason=row.note or row.verdict)
-    if row.p is None and row.basis != EXACT:
-        return _result(gate, pair.label, NOT_JUDGED, reason=row.verdict)
+        return _result(gate, pair.label, NOT_JUDGED, reason=_why(row))
+    if row.verdict in UNJUDGED:
+        return _result(gate, pair.label, NOT_JUDGED, reason=_why(row))
     size = row.change if row.unit == SHARE else row.ratio
     if size is None:
         # From nothing to something is worse than any percentage.
@@ -168,11 +173,18 @@ def _relative(gate: Gate, pair: Pair) -> GateResult:
     if worse > gate.limit:
         reason, over = WITHIN_NOISE, worse - gate.limit if worse != float("inf") else None
         if row.verdict == WORSE:
-            status, reason = TRIPPED, row.note or ("beyond noise" if row.basis == RUNS else "")
+            status, reason = TRIPPED, row.note or BEYOND.get(row.basis, "")
     return _result(
         gate, pair.label, status, baseline=before, candidate=after, change=row.change,
         ratio=row.ratio, over=over, reason=reason,
     )  # fmt: skip
+
+
+def _why(row: MetricRow) -> str:
+    """Why nothing can be said of a metric."""
+    if row.verdict == NOT_COMPARABLE:
+        return f"{row.verdict}, {row.note}"
+    return row.note or row.verdict
 
 
 def _bound(gate: Gate, pair: Pair) -> GateResult:
@@ -180,10 +192,15 @@ def _bound(gate: Gate, pair: Pair) -> GateResult:
     row = pair.metric(gate.metric.id)
     value = row.candidate.value
     if value is None:
-        return _result(gate, pair.label, NOT_JUDGED, reason=row.note or row.verdict)
+        return _result(gate, pair.label, NOT_JUDGED, reason=_why(row))
     found = _against(gate, value, pair.label)
+    if row.verdict == NOT_COMPARABLE and found.status == TRIPPED:
+        # The profiler slows the host, so within the limit is within it without the profiler, too.
+        return _result(gate, pair.label, NOT_JUDGED, reason=_why(row))
+    if row.basis == RANGES and (row.candidate.low or 0) <= gate.limit <= (row.candidate.high or 0):
+        return _result(gate, pair.label, NOT_JUDGED, reason="the limit lies in the predicted range")
     room = 0.0
-    if row.interval is not None and None not in row.interval:
+    if row.basis in (RUNS, STEPS) and row.interval is not None and None not in row.interval:
         room = ((row.interval[1] or 0) - (row.interval[0] or 0)) / 2
     if found.status == TRIPPED and abs(value - gate.limit) <= room:
         return replace(found, status=HELD, reason=WITHIN_NOISE)

@@ -1,28 +1,24 @@
-"""Are two sides alike enough to be compared, and which figures do their settings distort."""
+"""Are two sides alike enough to be compared, and which figures did the profiler slow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gaptrace.compare.recording import Recording
+from gaptrace.compare.recording import CAUSE_COLUMNS, Recording
+from gaptrace.vocabulary import OTHER_FACTS, SAME_FACTS
 
-# What must be the same, and the words for it.
-MUST = {
-    "gpu": "GPU",
-    "model": "model",
-    "dtype": "dtype",
-    "batch": "batch",
-    "tokens_per_step": "tokens per step",
-    "weights": "bytes of weights",
-}
-# What may differ, but should be known.
-MAY = {"engine": "engine", "torch": "torch", "cuda": "CUDA", "driver": "driver"}
 # Rules under which a mark says what one step is; the others infer it from what ran.
 MARKED = ("--step", "gaptrace marks", "engine labels", "ProfilerStep", "repeated annotations")
-HOST_FIGURES = ("host_dispatch",)
-# Stacks slow the host so much that the traced step is no longer the same step.
-STEP_FIGURES = ("step_time", "tokens_per_s", "idle", "idle_share")
+# What the profiler may record besides; each of it slows the host, by how much nobody knows.
+SETTINGS = ("stacks", "shapes", "memory")
+HOST_FIGURES = ("host_dispatch", "idle", "idle_share")
+# The step of a launch-bound side is as long as the host takes, so it is a host figure, too.
+STEP_FIGURES = ("step_time", "tokens_per_s")
+# A late host leaves the GPU idle; from this share of the step on the step is launch-bound.
+LAUNCH_BOUND = 0.01
+# Idle time that no host could shorten.
+_NOT_THE_HOST = ("idle_graph_node_ns", "idle_device_wait_ns")
 
 
 @dataclass(frozen=True)
@@ -30,13 +26,17 @@ class Likeness:
     """What sets two sides apart.
 
     unlike: differences for which a comparison is refused. notes: what to know all the same.
-    distorted: metrics that cannot be judged as profiled, each with the reason. same_steps: whether
-    a step is the same piece of work on both sides.
+    withheld: metrics that cannot be judged at all, each with the reason. slowed: what of the
+    profiler's settings slows the host, and on which side; empty where nothing does. profiled:
+    metrics that therefore cannot be compared as profiled. same_steps: whether a step is the same
+    piece of work on both sides.
     """
 
     unlike: tuple[str, ...]
     notes: tuple[str, ...]
-    distorted: Mapping[str, str]
+    withheld: Mapping[str, str]
+    slowed: str = ""
+    profiled: frozenset[str] = frozenset()
     same_steps: bool = True
 
 
@@ -46,7 +46,7 @@ def likeness(baseline: Sequence[Recording], candidate: Sequence[Recording]) -> L
     A fact that one side does not know is a note, not a refusal; one that neither knows is nothing.
     """
     unlike, notes, unknown = [], [], []
-    for key, words in MUST.items():
+    for key, words in SAME_FACTS.items():
         left, right = _fact(baseline, key), _fact(candidate, key)
         if left and right and left != right:
             if key == "weights" and _differs(baseline, candidate, "dtype", "model"):
@@ -56,17 +56,23 @@ def likeness(baseline: Sequence[Recording], candidate: Sequence[Recording]) -> L
             unknown.append(words)
     if unknown:
         notes.append(f"known on one side only, so taken to be the same: {', '.join(unknown)}")
-    for key, words in MAY.items():
+    for key, words in OTHER_FACTS.items():
         left, right = _fact(baseline, key), _fact(candidate, key)
         if left and right and left != right:
             notes.append(f"{words} differs: {_shown(left)} against {_shown(right)}")
-    distorted = _settings(baseline, candidate, notes)
     other_steps = _rules(baseline, candidate, notes)
-    distorted.update(other_steps)
     for words, side in (("baseline", baseline), ("candidate", candidate)):
         reasons = dict.fromkeys(reason for r in side for reason in r.reasons)
         notes += [f"{words}: {text}" for text in reasons]
-    return Likeness(tuple(unlike), tuple(notes), distorted, same_steps=not other_steps)
+    sides = {"baseline": baseline, "candidate": candidate}
+    return Likeness(
+        unlike=tuple(unlike),
+        notes=tuple(notes),
+        withheld=other_steps,
+        slowed=_slowed(sides),
+        profiled=host_figures(sides.values()),
+        same_steps=not other_steps,
+    )
 
 
 def _fact(side: Sequence[Recording], key: str) -> frozenset[str]:
@@ -82,24 +88,45 @@ def _shown(values: frozenset[str]) -> str:
     return " and ".join(sorted(values))
 
 
-def _settings(
-    baseline: Sequence[Recording], candidate: Sequence[Recording], notes: list[str]
-) -> dict[str, str]:
-    """Differences of the profiler's settings: a note each, and the figures they distort."""
-    distorted: dict[str, str] = {}
-    for key, words, figures in (
-        ("shapes", "tensor shapes", HOST_FIGURES),
-        ("stacks", "Python stacks", HOST_FIGURES + STEP_FIGURES),
-    ):
-        left, right = _fact(baseline, key), _fact(candidate, key)
-        if left and right and left != right:
-            side = "baseline" if "yes" in left else "candidate"
-            where = f"on the {side} only, which slows the host while profiling"
-            if "yes" in left and "yes" in right:
-                where = "in some runs only, which slows the host there"
-            notes.append(f"{words} were recorded {where}")
-            distorted |= dict.fromkeys(figures, f"{words} were recorded on one side only")
-    return distorted
+def _slowing(side: Sequence[Recording]) -> tuple[str, ...] | None:
+    """What the profiler recorded besides on a side; None where a recording does not say."""
+    if any(r.facts.get(key) is None for r in side for key in ("stacks", "shapes")):
+        return None
+    return tuple(key for key in SETTINGS if "yes" in _fact(side, key))
+
+
+def _slowed(sides: Mapping[str, Sequence[Recording]]) -> str:
+    """What slows the host under the profiler, and where, as a clause; empty for nothing."""
+    found = {f"the {name}": _slowing(side) for name, side in sides.items()}
+    if len(set(found.values())) == 1:
+        found = {"both sides": next(iter(found.values()))}
+    parts = [
+        f"{'unknown settings' if settings is None else ', '.join(settings)} on {place}"
+        for place, settings in found.items()
+        if settings != ()
+    ]
+    return f"recorded with {', '.join(parts)}" if parts else ""
+
+
+def host_figures(sides: Iterable[Sequence[Recording]]) -> frozenset[str]:
+    """The metrics that depend on how fast the host is on a side whose host was slowed."""
+    slowed = [side for side in sides if _slowing(side) != ()]
+    if not slowed:
+        return frozenset()
+    bound = any(launch_bound(recording) for side in slowed for recording in side)
+    return frozenset((*HOST_FIGURES, *(STEP_FIGURES if bound else ())))
+
+
+def launch_bound(recording: Recording) -> bool:
+    """Whether the host keeps the GPU waiting, as traced, for more than 1 % of the steps' time.
+
+    Idle time whose causes are withheld may all be the host's.
+    """
+    causes = CAUSE_COLUMNS
+    if not recording.withholds("causes"):
+        causes = tuple(name for name in causes if name not in _NOT_THE_HOST)
+    late = sum(int(recording.steps[name].sum()) for name in causes)
+    return late > LAUNCH_BOUND * int(recording.steps["period_ns"].sum())
 
 
 def _rules(

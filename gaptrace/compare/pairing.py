@@ -2,7 +2,7 @@
 
 One run alone compares its modes with eager. Two inputs of one recording each are compared as they
 are. A run of several modes meets another mode by mode, and meets one mode with its own of that
-name.
+name. A sweep meets another cell by cell: the same mode at the same batch size and length.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gaptrace.compare.side import Side, short_label
 from gaptrace.compare.two_by_two import corners_of
 from gaptrace.errors import OptionError
+from gaptrace.results.comparison import ComparedCell
 
 Mode = str | None
 
@@ -21,21 +22,27 @@ Mode = str | None
 class Input:
     """One thing named on the command line: its sides by mode (None: a bare trace).
 
-    notes: what of it could not be used, such as modes that failed.
+    notes: what of it could not be used, such as modes that failed. sweep: whether `sides` are those
+    of all points; they are then by name of the point and mode.
     """
 
     path: str
     sides: Mapping[Mode, Side]
     notes: tuple[str, ...] = ()
+    sweep: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Pairs of baseline and candidate in order, and the four corners of a 2x2 if they are there."""
+    """Pairs of baseline and candidate in order, and the four corners of a 2x2 if they are there.
+
+    cells: of two sweeps, those that one of them lacks included.
+    """
 
     pairs: tuple[tuple[Side, Side], ...]
     corners: Mapping[str, Side] | None
     notes: tuple[str, ...]
+    cells: tuple[ComparedCell, ...] = ()
 
 
 def plan_pairs(inputs: Sequence[Input]) -> Plan:
@@ -45,6 +52,8 @@ def plan_pairs(inputs: Sequence[Input]) -> Plan:
         OptionError: there is nothing to pair, or it is not clear what to pair.
     """
     notes = [note for item in inputs for note in item.notes]
+    if any(item.sweep for item in inputs):
+        return _sweeps(inputs, notes)
     if len(inputs) == 1:
         return _modes_of(inputs[0], notes)
     pairs: list[tuple[Side, Side]] = []
@@ -86,6 +95,40 @@ def _between(baseline: Input, candidate: Input, notes: list[str]) -> list[tuple[
             where = baseline if mode in left else candidate
             notes.append(f"mode {mode} is in {where.path} only, so it is not compared")
     return [(left[mode], right[mode]) for mode in common]
+
+
+def _sweeps(inputs: Sequence[Input], notes: list[str]) -> Plan:
+    """Two sweeps cell by cell; what one alone has is named."""
+    sweep = next(item for item in inputs if item.sweep)
+    point = f"{sweep.path.rstrip('/')}/{next(iter(sweep.sides), '') or ''}".rpartition("/")[0]
+    if len(inputs) != 2 or not all(item.sweep for item in inputs):
+        raise OptionError(
+            f"{sweep.path} is a sweep, and a sweep is compared with one other sweep",
+            f"name two sweeps, or one point of it: {point}",
+        )
+    baseline, candidate = ({_place(side): side for side in i.sides.values()} for i in inputs)
+    pairs: list[tuple[Side, Side]] = []
+    cells: list[ComparedCell] = []
+    for place in dict.fromkeys((*baseline, *candidate)):
+        batch, length, mode = place
+        left, right = baseline.get(place), candidate.get(place)
+        if left is not None and right is not None:
+            cells.append(ComparedCell(batch, length, mode, len(pairs)))
+            pairs.append((left, right))
+        else:
+            only = "candidate" if left is None else "baseline"
+            cells.append(ComparedCell(batch, length, mode, None, only))
+    if not pairs:
+        raise OptionError(
+            f"{inputs[0].path} and {inputs[1].path} have no mode at the same batch size and length",
+            "compare sweeps of the same points, or single points with --force",
+        )
+    return Plan(tuple(pairs), None, tuple(notes), tuple(cells))
+
+
+def _place(side: Side) -> tuple[int | None, int | None, str]:
+    """Where a side stands in its sweep."""
+    return side.batch, side.length, side.mode or ""
 
 
 def distinct_labels(paths: Sequence[str]) -> list[str]:

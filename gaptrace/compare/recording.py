@@ -18,12 +18,13 @@ from gaptrace.errors import GaptraceError
 from gaptrace.intervals import Intervals
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.headline import host_bound
-from gaptrace.measure.kernels import OP_CLASSES, KernelTable
+from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import spread
 from gaptrace.measure.steps import Steps
-from gaptrace.quantity import GIVEN
+from gaptrace.quantity import GIVEN, Number
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.analysis import Kernels
 from gaptrace.trace import Ints
 
 # Columns of `Recording.steps`, one value per counted step; times in ns. `step` is the row of the
@@ -68,7 +69,8 @@ class Recording:
     step stands in where none is). whole: the whole recording of the device, the same columns from
     `period_ns` on without host dispatch, plain integers. unprofiled_ns, issue_ns, with their
     samples; peak_memory in bytes: from the run's manifest, None without. given: `unprofiled_ns` was
-    given by hand. kernels: by name, longest
+    given by hand. predicted_ns, predicted_range: the unprofiled step as far as it was predicted,
+    with the least and the most that it may be. kernels: by name, longest
     first; kernel_tokens: the tokens they were counted over. captured: kernels inside replays, as a
     share of all; generated: kernels by a compiler, likewise.
     """
@@ -91,10 +93,12 @@ class Recording:
     issue_samples: Ints
     peak_memory: int | None
     kernels: tuple[UsedKernel, ...]
-    kernel_tokens: int
+    kernel_tokens: Number
     captured: float
     generated: float
     given: bool = False
+    predicted_ns: int | None = None
+    predicted_range: tuple[int, int] | None = None
 
     def withholds(self, *names: str) -> bool:
         """Whether any of the names is withheld."""
@@ -105,6 +109,11 @@ class Recording:
         """Median traced step time in ns; None without steps."""
         median = spread(self.steps["period_ns"]).median
         return None if median is None else int(median)
+
+    @property
+    def step_ns(self) -> int | None:
+        """Step time in ns without the profiler: measured or given, else predicted, else None."""
+        return self.predicted_ns if self.unprofiled_ns is None else self.unprofiled_ns
 
 
 def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
@@ -123,9 +132,9 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     parts = class_intervals(analysis.trace, device)
     lo, hi = device.links.start.min(), device.links.end.max()
     totals = busy_by_class(parts, np.array([lo]), np.array([hi]))[0]
-    causes = device.idle_by_cause_ns
+    causes = device.figures.idle_by_cause_ns
     whole = {
-        "period_ns": device.span_ns,
+        "period_ns": device.figures.span_ns,
         **{f"idle_{name}_ns": causes[name] for name in CAUSES},
         **{f"busy_{name}_ns": int(totals[i]) for i, name in enumerate(OP_CLASSES)},
     }
@@ -133,7 +142,8 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     if steps is not None and len(steps) > 0 and not quality.withholds("steps"):
         columns = _columns(steps, parts)
     table = analysis.kernels
-    kernels = _kernels(table)
+    tokens = 0 if steps is None else steps.counted_tokens
+    kernels = _kernels(table, tokens)
     bound = host_bound(analysis.headline.rate, manifest)
     issue, issued = manifest.issue_ns, _integers(manifest.issue.samples_ns)
     if bound is not None and issue is not None:
@@ -161,12 +171,14 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
         issue_samples=issued,
         peak_memory=manifest.peak_memory,
         kernels=kernels,
-        kernel_tokens=table.tokens,
-        captured=sum(row.captured * row.per_token for row in table.rows) * table.tokens / count,
+        kernel_tokens=tokens,
+        captured=sum(row.captured * row.per_token for row in table.rows) * tokens / count,
         generated=sum(row.per_token for row in table.rows if row.backend == "Inductor")
-        * table.tokens
+        * tokens
         / count,
         given=by_hand,
+        predicted_ns=analysis.predicted.step_ns,
+        predicted_range=analysis.predicted.range_ns,
     )
 
 
@@ -187,8 +199,7 @@ def _columns(steps: Steps, parts: tuple[Intervals, ...]) -> dict[str, Ints]:
     return {name: columns[name][keep].astype(np.int64) for name in COLUMNS}
 
 
-def _kernels(table: KernelTable) -> tuple[UsedKernel, ...]:
-    tokens = table.tokens
+def _kernels(table: Kernels, tokens: float) -> tuple[UsedKernel, ...]:
     return tuple(
         UsedKernel(
             name=_bounded(row.name),

@@ -7,19 +7,30 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from gaptrace.compare.figures import Sampler, run_figure, shown_run, side_figure
+from gaptrace.compare.figures import (
+    Sampler,
+    predicted_figure,
+    run_figure,
+    shown_run,
+    side_figure,
+)
 from gaptrace.compare.metrics import BY_ID, LOWER, METRICS, Metric
 from gaptrace.compare.noise import FEWEST_STEPS, Judged, Noise, RunFigure, difference, holm
 from gaptrace.compare.recording import Recording
+from gaptrace.measure.stats import nearest_rank
+from gaptrace.quantity import SHARE
 from gaptrace.results.comparison import (
     BETTER,
     EXACT,
     ONE_RUN,
+    OVERLAP,
+    PREDICTED,
     PROFILED,
+    RANGES,
     RUNS,
     STEPS,
     TOO_FEW,
-    UNPROFILED,
+    VARIES,
     WITHIN_NOISE,
     WORSE,
     Figure,
@@ -37,15 +48,15 @@ def metric_rows(
     baseline: Recordings,
     candidate: Recordings,
     *,
-    distorted: Mapping[str, str],
+    unjudged: Mapping[str, tuple[str, str]],
     chosen: Mapping[str, str],
     seed: int,
     resamples: int,
 ) -> tuple[MetricRow, ...]:
     """One row per metric, in the order of `METRICS`.
 
-    distorted: metrics that must not be judged as profiled, with the reason why. chosen: the source
-    of each metric, see `figures.sources`.
+    unjudged: metrics of which nothing can be said, with what their verdict is and why. chosen: the
+    source of each metric, see `figures.sources`.
     """
     shown = [shown_run(side, chosen["step_time"]) for side in (baseline, candidate)]
     rows: list[MetricRow] = []
@@ -59,10 +70,12 @@ def metric_rows(
             [run_figure(metric.id, recording, source, sampler) for recording in side]
             for side in (baseline, candidate)
         ]
-        why = distorted.get(metric.id, "") if source != UNPROFILED else ""
         figures = [side_figure(metric, *side) for side in zip(runs, shown, strict=True)]
-        row, noise = _row(metric, source, runs, figures, why, rng)
-        if source == UNPROFILED:
+        if source == PREDICTED:
+            sides = zip(figures, (baseline, candidate), strict=True)
+            figures = [predicted_figure(metric, figure, side) for figure, side in sides]
+        row, noise = _row(metric, source, runs, figures, unjudged.get(metric.id), rng)
+        if source not in ("", PROFILED):
             traced = [
                 _traced(metric, side, place, sampler)
                 for side, place in zip((baseline, candidate), shown, strict=True)
@@ -84,7 +97,7 @@ def _row(
     source: str,
     sides: Sequence[Runs],
     figures: Sequence[Figure],
-    why_withheld: str,
+    unjudged: tuple[str, str] | None,
     rng: np.random.Generator,
 ) -> tuple[MetricRow, Noise | None]:
     """The row as far as one metric alone can tell, and its noise where it is uncertain."""
@@ -96,34 +109,66 @@ def _row(
     )
     if figures[0].value is None or figures[1].value is None:
         return replace(row, note=_absent(figures)), None
-    if why_withheld:
-        return replace(row, note=why_withheld), None
+    if unjudged is not None:
+        return replace(row, verdict=unjudged[0], note=unjudged[1]), None
     change = figures[1].value - figures[0].value
     ratio = change / figures[0].value if figures[0].value else None
     row = replace(row, change=change, ratio=ratio)
+    if source == PREDICTED:
+        return _by_ranges(metric, row), None
     runs = [[run for run in side if run is not None] for side in sides]
-    if metric.counted and _certain(runs):
-        note = metric.equal_words if change and _is_equal(metric, row) else ""
-        verdict = _verdict(metric, row)
-        return replace(row, verdict=verdict, basis=EXACT, note=note), None
+    if metric.counted:
+        return _counted(metric, row, runs), None
     if min(figure.n for figure in figures) < FEWEST_STEPS and not _per_run(runs):
         return replace(row, verdict=TOO_FEW), None
     return row, difference(runs[0], runs[1], rng)
+
+
+def _counted(metric: Metric, row: MetricRow, sides: Sequence[Sequence[RunFigure]]) -> MetricRow:
+    """The verdict on a figure that the program decides: no noise, and no interval.
+
+    Equal figures are equal, whatever a single step did. Unequal ones differ where what the two
+    sides usually have lies apart; where it overlaps the figure varies too much to tell.
+    """
+    usual = [_usual(runs) for runs in sides]
+    if _is_equal(metric, row):
+        note = metric.equal_words if row.change else ""
+        return replace(row, verdict=WITHIN_NOISE, basis=EXACT, note=note)
+    if usual[0][1] < usual[1][0] or usual[1][1] < usual[0][0]:
+        return replace(row, verdict=_verdict(metric, row), basis=EXACT)
+    return replace(row, verdict=WITHIN_NOISE, basis=STEPS, note=VARIES)
+
+
+def _usual(runs: Sequence[RunFigure]) -> tuple[float, float]:
+    """What most steps of a side have (of a figure that runs have once, most runs): from and to.
+
+    One value where more than half have it, else the middle half of them.
+    """
+    values = np.sort(np.concatenate([r.values if r.values.size else [r.value] for r in runs]))
+    median = nearest_rank(values, 50)
+    if 2 * np.count_nonzero(values == median) > values.size:
+        return median, median
+    return nearest_rank(values, 25), nearest_rank(values, 75)
+
+
+def _by_ranges(metric: Metric, row: MetricRow) -> MetricRow:
+    """The verdict on figures of which each side has a range: none where the two overlap."""
+    ends = (row.baseline.low, row.baseline.high, row.candidate.low, row.candidate.high)
+    low, high, least, most = (float(end or 0) for end in ends)
+    apart = high < least or most < low
+    return replace(
+        row,
+        interval=(least - high, most - low),
+        interval_ratio=(least / high - 1, most / low - 1) if low > 0 else None,
+        verdict=_verdict(metric, row) if apart else OVERLAP,
+        basis=RANGES,
+    )
 
 
 def _absent(figures: Sequence[Figure]) -> str:
     sides = zip(("baseline", "candidate"), figures, strict=True)
     missing = [name for name, figure in sides if figure.value is None]
     return f"unknown or withheld on the {' and the '.join(missing)}"
-
-
-def _certain(runs: Sequence[Sequence[RunFigure]]) -> bool:
-    """Whether the figure does not vary within either side: then any difference is a real one."""
-    for side in runs:
-        values = {run.value for run in side}
-        if len(values) > 1 or any(np.ptp(run.values) > 0 for run in side if run.values.size):
-            return False
-    return True
 
 
 def _per_run(runs: Sequence[Sequence[RunFigure]]) -> bool:
@@ -173,17 +218,24 @@ def _judged(row: MetricRow, noise: Noise, judged: Judged) -> MetricRow:
             note = ONE_RUN
     if noise.basis == RUNS and noise.borrowed:
         note = "one side has a single run: run-to-run scatter taken from the other"
-    low, high = noise.interval(judged.level)
-    if row.candidate.value is not None and row.candidate.value >= 0:
-        # No figure can fall by more than all of it.
-        low = max(low, -abs(row.baseline.value or 0.0))
-    base = abs(row.baseline.value or 0.0)
+    base = float(row.baseline.value or 0)
+    low, high = _possible(row, noise.interval(judged.level))
     return replace(
         row,
-        interval=(min(low, high), high),
-        interval_ratio=(min(low, high) / base, high / base) if base else None,
+        interval=(low, high),
+        interval_ratio=(low / base, high / base) if base > 0 else None,
         p=judged.p,
         verdict=verdict,
         basis=noise.basis,
         note=note,
     )
+
+
+def _possible(row: MetricRow, interval: tuple[float, float]) -> tuple[float, float]:
+    """The part of an interval of changes that the figure can make: to 0, a share to 1 at most."""
+    base, after = float(row.baseline.value or 0), float(row.candidate.value or 0)
+    if base < 0 or after < 0:
+        # An unprofiled idle time below 0 is itself what noise made of it.
+        return interval
+    low, high = (max(end, -base) for end in interval)
+    return (min(low, 1 - base), min(high, 1 - base)) if row.unit == SHARE else (low, high)

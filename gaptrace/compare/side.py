@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gaptrace.compare.recording import Recording, record
 from gaptrace.errors import GaptraceError
 from gaptrace.measure.result import Analysis
-from gaptrace.results.comparison import ComparedSide
+from gaptrace.results.comparison import PROFILED, ComparedSide
 
 _GRAVITY = {"refused": 2, "limited": 1, "ok": 0}
 
@@ -17,14 +17,18 @@ _GRAVITY = {"refused": 2, "limited": 1, "ok": 0}
 class Side:
     """Recordings of one thing, repeats of each other, and the analyses behind them.
 
-    label: what to call it. path: what was named. analyses: one per recording, or empty where the
-    recordings come from a saved baseline.
+    label: what to call it. path: what was named. analyses: one per recording, or empty where they
+    are not kept: of a saved baseline (`saved`) and of the points of a sweep (batch, length: where
+    that was varied).
     """
 
     label: str
     path: str
     recordings: tuple[Recording, ...]
     analyses: tuple[Analysis, ...] = ()
+    saved: bool = False
+    batch: int | None = None
+    length: int | None = None
 
     def __post_init__(self) -> None:
         if not self.recordings:
@@ -53,15 +57,17 @@ class Side:
         """Complete decode steps in all recordings."""
         return sum(recording.complete for recording in self.recordings)
 
-    def representative(self, *, unprofiled: bool) -> int:
+    def representative(self, source: str) -> int:
         """Place of the recording whose step time is the median over all that have one.
 
-        Of two middle ones the faster. 0 where no recording has steps.
+        source: how the step time is known. Of two middle ones the faster. 0 where no recording has
+        steps.
         """
         times = [
             (time, place)
             for place, recording in enumerate(self.recordings)
-            if (time := recording.unprofiled_ns if unprofiled else recording.period_ns) is not None
+            if (time := recording.period_ns if source == PROFILED else recording.step_ns)
+            is not None
         ]
         if not times:
             return 0
@@ -83,9 +89,11 @@ class Side:
             facts=facts,
             verdict=worst.verdict,
             reasons=tuple(dict.fromkeys(text for r in self.recordings for text in r.reasons)),
-            saved=not self.analyses,
+            saved=self.saved,
             recording=self.recordings[place].path if self.analyses else "",
             step=step,
+            batch=self.batch,
+            length=self.length,
         )
 
 

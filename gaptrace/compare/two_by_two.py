@@ -14,16 +14,16 @@ from gaptrace.compare.bridge import pillar
 from gaptrace.compare.side import Side
 from gaptrace.compare.work import mode_of
 from gaptrace.measure.kernels import OP_CLASSES
-from gaptrace.results.comparison import PROFILED, UNPROFILED, Corner, Effect, Maybe, Pair, TwoByTwo
-
-MODES = ("eager", "compiled", "graph", "compiled-graph")
-# Each change of mode alone, by its name in a `TwoByTwo`.
-EDGES = {
-    "compiled_launched": ("eager", "compiled"),
-    "compiled_captured": ("graph", "compiled-graph"),
-    "captured_eager": ("eager", "graph"),
-    "captured_compiled": ("compiled", "compiled-graph"),
-}
+from gaptrace.results.comparison import (
+    NOT_COMPARABLE,
+    PROFILED,
+    Corner,
+    Effect,
+    Maybe,
+    Pair,
+    TwoByTwo,
+)
+from gaptrace.vocabulary import EDGES, SQUARE, mode_order
 
 # Figures of a `Corner`, of which an `Effect` has the differences, and the metrics that they are.
 FIGURES = {
@@ -41,28 +41,33 @@ def corners_of(sides: Sequence[Side]) -> dict[str, Side] | None:
     found: dict[str, Side] = {}
     for side in sides:
         mode = mode_of(side)
-        if mode in MODES and mode not in found:
+        if mode in SQUARE and mode not in found:
             found[mode] = side
-    return {mode: found[mode] for mode in MODES} if len(found) == len(MODES) else None
+    if len(found) < len(SQUARE):
+        return None
+    return {mode: found[mode] for mode in sorted(found, key=mode_order)}
 
 
 def two_by_two(sides: Mapping[str, Side], pairs: Mapping[str, Pair]) -> TwoByTwo:
     """The 2x2 of four sides; `pairs` holds the comparisons along `EDGES`."""
     corners = {
-        mode: _corner(sides[mode], pairs[name], candidate=mode == EDGES[name][1])
+        mode: _corner(sides[mode], pairs[name], candidate=mode == EDGES[name].after)
         for name in ("compiled_launched", "compiled_captured")
-        for mode in EDGES[name]
+        for mode in (EDGES[name].before, EDGES[name].after)
     }
     known = [(c.step_ns, i, c.label) for i, c in enumerate(corners.values()) if c.step_ns]
-    unprofiled = all(pair.metric("step_time").source == UNPROFILED for pair in pairs.values())
+    steps = [pair.metric("step_time") for pair in pairs.values()]
+    if any(step.verdict == NOT_COMPARABLE for step in steps):
+        # The profiler slowed some hosts and not others, so none can be called the fastest.
+        known = []
     eager = corners["eager"].step_ns
     cells: dict[str, Any] = {
-        name: _effect(corners[before], corners[after], pairs[name])
-        for name, (before, after) in EDGES.items()
+        name: _effect(corners[edge.before], corners[edge.after], pairs[name])
+        for name, edge in EDGES.items()
     }
     cells |= {mode.replace("-", "_"): corner for mode, corner in corners.items()}
     return TwoByTwo(
-        source=UNPROFILED if unprofiled else PROFILED,
+        source=steps[0].source or PROFILED,
         best=min(known)[2] if known else "",
         times_eager=eager / min(known)[0] if known and eager else None,
         **cells,
@@ -74,7 +79,7 @@ def _corner(side: Side, pair: Pair, *, candidate: bool) -> Corner:
         row = pair.metric(name)
         return (row.candidate if candidate else row.baseline).value
 
-    end = pillar(side, unprofiled=pair.metric("step_time").source == UNPROFILED)
+    end = pillar(side, pair.metric("step_time").source or PROFILED)
     return Corner(
         label=side.label,
         mode=mode_of(side),
@@ -86,7 +91,10 @@ def _corner(side: Side, pair: Pair, *, candidate: bool) -> Corner:
 
 def _effect(left: Corner, right: Corner, pair: Pair) -> Effect:
     changes: dict[str, Any] = {
-        name: _less(getattr(right, name), getattr(left, name)) for name in FIGURES
+        name: _less(getattr(right, name), getattr(left, name))
+        if pair.metric(metric).verdict != NOT_COMPARABLE
+        else None
+        for name, metric in FIGURES.items()
     }
     return Effect(
         **changes,

@@ -43,6 +43,7 @@ SECTIONS: tuple[tuple[str, str, Builder], ...] = (
     ("findings", "Findings", findings.findings),
     ("steps", "Steps", steps.steps_picture),
     ("timeline", "Timeline", steps.timeline),
+    ("idle-work", "What the host did while the GPU was idle", host.idle_work),
     ("pieces", "Pieces", steps.pieces),
     ("kernels", "Kernels", kernels.kernels),
     ("ops", "Ops", host.ops),

@@ -18,7 +18,12 @@ from gaptrace.units import counted
 from gaptrace.vocabulary import OP_CLASSES, SQUARE
 
 T = TypeVar("T")
-SOURCES = {"unprofiled": q.UNPROFILED, "given": q.GIVEN, "as profiled": q.TRACED}
+SOURCES = {
+    "unprofiled": q.UNPROFILED,
+    "given": q.GIVEN,
+    "predicted": q.PREDICTED,
+    "as profiled": q.TRACED,
+}
 MEASURED_UNDER = "measured under the profiler, which slows the host"
 PLACES_SHOWN = 2
 Cells = Mapping[str, p.SquareCell]

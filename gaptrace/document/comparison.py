@@ -6,7 +6,7 @@ One pair is told in one document; several have a part each, the worst first.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -21,7 +21,7 @@ from gaptrace.document.capture import basis_of, square_blocks
 from gaptrace.document.sections import COMPARISON, PAIR, Context, section, whole
 from gaptrace.results import comparison as r
 from gaptrace.results.prediction import MEASURED, UNKNOWN, SquareCell
-from gaptrace.vocabulary import OP_CLASSES
+from gaptrace.vocabulary import EDGES, OP_CLASSES, OTHER_FACTS, RECORDED_FACTS, SAME_FACTS
 
 # The glossary entry behind each metric.
 TERMS = {
@@ -38,29 +38,15 @@ TERMS = {
     "peak_memory": "peak-memory",
 }
 FACTS = {
-    "gpu": "GPU",
-    "model": "model",
-    "dtype": "dtype",
-    "batch": "batch",
-    "tokens_per_step": "tokens per step",
-    "weights": "bytes of weights",
-    "engine": "engine",
-    "torch": "torch",
-    "cuda": "CUDA",
-    "driver": "driver",
-    "shapes": "tensor shapes recorded",
-    "stacks": "Python stacks recorded",
-}
-EDGES = {
-    "compiling, launched": "compiled_launched",
-    "compiling, captured": "compiled_captured",
-    "capturing, eager": "captured_eager",
-    "capturing, compiled": "captured_compiled",
+    **SAME_FACTS,
+    **OTHER_FACTS,
+    **{key: f"{words} recorded" for key, words in RECORDED_FACTS.items()},
 }
 GATE_SIGNS = {r.HELD: "✓", r.TRIPPED: "✕"}
 PARTS_SHOWN, MEMBERS_SHOWN = 14, 6
 # Parts below this share of the longer step are drawn as one.
 SMALL_PART = 0.001
+PREDICTED_ENDS = "both ends are predicted steps; their ranges stand in the table of metrics"
 ESTIMATE = "estimate: the unprofiled idle time, split by the shares that causes have as traced"
 
 
@@ -73,13 +59,14 @@ def _changed(label: str, unit: str, field: str, basis: str = "", term: str = "")
 @section(COMPARISON, "gates", "Gates", brief=True)
 def gates(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """What became of each gate, tripped ones first; of held ones the short form gives the count."""
+    names = w.pair_names(result.pairs)
     order = {r.TRIPPED: 0, r.HELD: 2}
     ranked = sorted(result.gates, key=lambda gate: order.get(gate.status, 1))
     shown = [gate for gate in ranked if gate.status != r.HELD or not context.brief]
     columns = (
         t.words("gate", _gate, "gate"),
         t.words("limit", lambda gate: b.Text(gate.gate, "code")),
-        t.words("pair", "pair"),
+        t.words("pair", lambda gate: names.get(gate.pair, gate.pair)),
         t.words("why", "text"),
     )
     yield t.table("gates", "", shown, columns, shown=t.ALL)
@@ -92,10 +79,45 @@ def _gate(gate: r.GateResult) -> b.Text:
     return b.Text(f"{sign} {gate.status}", "verdict", key=gate.status)
 
 
+@section(COMPARISON, "cells", "Cells", brief=True)
+def cells(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
+    """The matrix of two sweeps: how the step of each mode changed at each batch size and length."""
+    modes = tuple(dict.fromkeys(cell.mode for cell in result.cells))
+    at = {(cell.batch, cell.length, cell.mode): cell for cell in result.cells}
+
+    def column(mode: str) -> t.Col:
+        return t.words(mode, lambda point: _cell_text(result, at.get((*point, mode))), "mode")
+
+    columns = (
+        t.counts("batch", t.first, "point"),
+        t.counts("length", lambda point: point[1], "point"),
+        *map(column, modes),
+    )
+    points = dict.fromkeys((cell.batch, cell.length) for cell in result.cells)
+    stars = {
+        w.star(result.pairs[cell.pair].metric("step_time"))
+        for cell in result.cells
+        if cell.pair is not None
+    }
+    notes = (f"* {r.ONE_RUN}",) if any(stars) else ()
+    yield t.table("cells", "change of the step time", points, columns, shown=t.ALL, notes=notes)
+
+
+def _cell_text(result: r.ComparisonResult, cell: r.ComparedCell | None) -> b.Text | None:
+    """The change and its verdict, which leads to the pair; or which side alone has the cell."""
+    if cell is None:
+        return None
+    if cell.pair is None:
+        return b.Text(f"only in {'base' if cell.only == 'baseline' else 'cand'}")
+    pair = result.pairs[cell.pair]
+    words = w.cell_words(pair.metric("step_time"))
+    return b.Text(words, "verdict", key=pair.verdict, target=_name(pair))
+
+
 @section(COMPARISON, "pairs", "Pairs", brief=True)
 def pairs(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """The step time of every pair, where there are several; the worst first."""
-    if len(result.pairs) < 2:
+    if len(result.pairs) < 2 or (context.brief and result.cells):
         return
     columns = (
         b.Column("pair", "comparison"),
@@ -104,10 +126,10 @@ def pairs(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
         b.Column("change", unit=q.SHARE, numeric=True),
         b.Column("verdict", "comparison"),
     )
-    rows = []
+    rows, names = [], w.pair_names(result.pairs)
     for pair in w.by_verdict(result.pairs):
         step = pair.metric("step_time")
-        label = b.Text(pair.label, target=f"{context.prefix}{_prefix(result, pair)}")
+        label = b.Text(names[pair.label], target=_name(pair))
         change = q.change(step.ratio, q.SHARE, _basis(step), step.note)
         rows.append(b.Row((label, *_ends(step), change, _verdict(step)), q.NS, _basis(step)))
     yield b.Table("pairs", "step time", columns, tuple(rows), shown=len(rows))
@@ -146,7 +168,7 @@ def modes(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
         "corners", "the four modes, per token", square.corners.items(), corners,
         label=lambda mode: square.corners[mode].label, folded=True,
     )  # fmt: skip
-    edges = [(label, getattr(square, edge)) for label, edge in EDGES.items()]
+    edges = [(edge.label, getattr(square, name)) for name, edge in EDGES.items()]
     columns = (t.words("change", t.first), *map(t.second, effects))
     yield t.table("effects", "what each change did", edges, columns)
 
@@ -172,6 +194,12 @@ def _cell(corner: r.Corner, source: str) -> SquareCell:
 def notes(result: r.ComparisonResult, context: Context) -> Iterator[b.Block]:
     """What is to be known about the comparison as a whole."""
     yield from (b.Note((text,)) for text in result.notes)
+    lacking: dict[str, list[str]] = {}
+    for cell in result.cells:
+        if cell.pair is None:
+            lacking.setdefault(cell.only, []).append(w.place_words(cell, cell.mode))
+    for side, places in lacking.items():
+        yield b.Note((f"only in the {side}, so not compared: {'; '.join(places)}",))
 
 
 @section(PAIR, "doubt", "Are they alike", brief=True)
@@ -182,10 +210,13 @@ def doubt(pair: r.Pair, context: Context) -> Iterator[b.Block]:
         yield b.Note(
             (unlike, f", compared because of --force: {'; '.join(pair.banner)}"), "refused"
         )
-    if context.brief and pair.notes:
-        yield b.Note((f"{units.counted(len(pair.notes), 'more note')} with --full",))
-    elif not context.brief:
-        yield from (b.Note((text,)) for text in pair.notes)
+    slowed = any(row.verdict == r.NOT_COMPARABLE for row in pair.metrics)
+    # The first note then says what would make the sides comparable.
+    shown = pair.notes if not context.brief else pair.notes[: int(slowed)]
+    level = "limited" if slowed else "note"
+    yield from (b.Note((text,), "note" if i else level) for i, text in enumerate(shown))
+    if rest := len(pair.notes) - len(shown):
+        yield b.Note((f"{units.counted(rest, 'more note')} with --full",))
 
 
 @section(PAIR, "metrics", "Paired metrics", brief=True)
@@ -206,7 +237,8 @@ def metrics(pair: r.Pair, context: Context) -> Iterator[b.Block]:
     rows = tuple(_metric(row, brief=context.brief) for row in shown)
     remarks: dict[str, list[r.MetricRow]] = {}
     for row in shown:
-        if row.note:
+        # What cannot be compared as profiled stands before the table, with the reason.
+        if row.note and row.verdict != r.NOT_COMPARABLE:
             remarks.setdefault(row.note, []).append(row)
     found = tuple(_remark(text, about) for text, about in remarks.items())
     yield b.Table("metrics", "", columns, rows, shown=len(rows), notes=found)
@@ -233,8 +265,12 @@ def _title(row: r.MetricRow, title: str = "") -> b.Text:
 def _ends(row: r.MetricRow) -> tuple[q.Quantity, ...]:
     """The figure on both sides, or why there is none."""
     return tuple(
-        q.Quantity(value, row.unit, _basis(row), reason="" if value is not None else row.note)
-        for value in (row.baseline.value, row.candidate.value)
+        q.Quantity(
+            side.value, row.unit, _basis(row), reason="" if side.value is not None else row.note
+        )
+        if side.low is None
+        else q.ranged(side.value, side.low, side.high, row.unit, _basis(row))
+        for side in (row.baseline, row.candidate)
     )
 
 
@@ -252,6 +288,8 @@ def _interval(row: r.MetricRow) -> b.Cell:
     """The interval of the change, relative to the baseline."""
     if row.basis == r.EXACT:
         return "exact"
+    if row.basis == r.RANGES and row.interval_ratio is None:
+        return None
     low, high = row.interval_ratio or (None, None)
     if low is None or high is None:
         return None
@@ -260,9 +298,8 @@ def _interval(row: r.MetricRow) -> b.Cell:
 
 def _verdict(row: r.MetricRow) -> b.Text:
     """The verdict; a star where runs were not repeated."""
-    mark = " *" if row.note == r.ONE_RUN else ""
     term = w.VERDICT_TERMS.get(row.verdict, "comparison")
-    return b.Text(f"{w.verdict_words(row)}{mark}", "verdict", term=term, key=row.verdict)
+    return b.Text(f"{w.verdict_words(row)}{w.star(row)}", "verdict", term=term, key=row.verdict)
 
 
 def _remark(note: str, about: list[r.MetricRow]) -> str:
@@ -270,7 +307,7 @@ def _remark(note: str, about: list[r.MetricRow]) -> str:
     if note == r.ONE_RUN:
         return f"* {note}"
     if all(row.change is not None for row in about):
-        return note
+        return note if note != r.VARIES else f"{note}: {', '.join(row.title for row in about)}"
     return f"{note}, so not judged: {', '.join(row.title for row in about)}"
 
 
@@ -305,7 +342,7 @@ def _traced(shown: list[r.MetricRow]) -> b.Table:
         if row.as_profiled is not None:
             ends = (q.Quantity(end, row.unit, q.TRACED) for end in row.as_profiled)
             rows.append(b.Row((row.title, *ends), row.unit, q.TRACED))
-    return b.Table("traced", "the same as profiled", columns, tuple(rows), folded=True)
+    return b.Table("traced", "these figures as profiled", columns, tuple(rows), folded=True)
 
 
 @section(PAIR, "bridge", "Bridge", brief=True)
@@ -337,22 +374,31 @@ def _bars(found: r.Bridge) -> b.Bars:
     before, after = found.ends
     largest = sorted(moved, key=lambda part: (-abs(part.delta_ns), part.key))[:PARTS_SHOWN]
     kept = [part for part in moved if part in largest and part.share >= SMALL_PART]
-    rest = [part.delta_ns for part in moved if part not in kept]
+    rest = [part for part in moved if part not in kept]
 
-    def bar(key: str, label: str, title: str, ns: q.Number, *, estimated: bool = False) -> b.Bar:
-        return b.Bar(label, (b.Segment(key, title, q.change(ns, q.NS, basis)),), hatched=estimated)
+    def bar(key: str, label: str, ns: q.Number, *, hatched: bool = False) -> b.Bar:
+        return b.Bar(label, (b.Segment(key, label, q.change(ns, q.NS, basis)),), hatched=hatched)
+
+    def unsure(part: r.BridgePart) -> bool:
+        return part.estimated or (part.kind == "idle" and not found.comparable)
+
+    def drawn_as(part: r.BridgePart) -> b.Bar:
+        label = f"{part.title} (estimate)" if part.estimated else part.title
+        return bar(part.key, label, part.delta_ns, hatched=unsure(part))
 
     def end(side: str, step: str, ns: q.Number) -> b.Bar:
         total = q.Quantity(ns, q.NS, basis)
         return b.Bar(f"{side}: {step}", (b.Segment("busy", side, total),), total)
 
     bars = [end("baseline", found.baseline_step, before)]
-    for part in kept:
-        title = f"{part.title} (estimate)" if part.estimated else part.title
-        bars.append(bar(part.key, title, title, part.delta_ns, estimated=part.estimated))
+    drawn = [drawn_as(part) for part in kept]
     if rest:
         label = units.counted(len(rest), "smaller part")
-        bars.append(bar("other", label, label, sum(rest)))
+        smaller = sum(part.delta_ns for part in rest)
+        # A gain goes in front of the losses, so that the way stays within the steps.
+        place = len(drawn) if smaller > 0 else sum(part.delta_ns < 0 for part in kept)
+        drawn.insert(place, bar("other", label, smaller, hatched=any(map(unsure, rest))))
+    bars += drawn
     bars.append(end("candidate", found.candidate_step, after))
     per_step = "" if found.basis == "whole recording" else " per step"
     total = units.text(q.change(after - before, q.NS, basis))
@@ -360,6 +406,7 @@ def _bars(found: r.Bridge) -> b.Bars:
     remarks = (
         f"{total}{per_step} in all, exactly ({steps})",
         ESTIMATE if any(part.estimated for part in found.parts) else "",
+        PREDICTED_ENDS if found.source == r.PREDICTED else "",
         *found.notes,
         w.profiling_remark(found),
     )
@@ -472,21 +519,18 @@ def _prefix(result: r.ComparisonResult, pair: r.Pair) -> str:
 
 def _next(result: r.ComparisonResult) -> Iterator[b.Section]:
     """The commands to type next: look at the worst candidate, and say it again with all details."""
-    sides = [(pair.baseline.verdict, pair.candidate.verdict) for pair in result.pairs]
-    if all("refused" in verdicts for verdicts in sides):
+    if all("refused" in (p.baseline.verdict, p.candidate.verdict) for p in result.pairs):
         return
-    base = result.pairs[0].baseline.path
-    # A run alone compares its modes: there is one path, and it is named once.
-    others = [
-        pair.candidate.path
-        for pair in result.pairs
-        if pair.candidate.path != base or pair.candidate.mode == pair.baseline.mode
-    ]
-    paths = [base, *dict.fromkeys(others)]
-    worst = w.by_verdict(result.pairs)[0].candidate
+    pair = w.by_verdict(result.pairs)[0]
+    base, worst = pair.baseline, pair.candidate
+    others = [worst] if result.cells else [each.candidate for each in result.pairs]
+    named = dict.fromkeys(side.path for side in others)
+    # A run is named once where its own modes are compared.
+    own = base.path in named and base.mode != worst.mode
+    paths = list(named) if own else [base.path, *named]
     look = worst.path not in ("", "-") and not worst.saved and worst.verdict != "refused"
-    force = " --force" if any(pair.banner for pair in result.pairs) else ""
     again = " ".join(shlex.quote(path) for path in paths)
+    force = " --force" if any(pair.banner for pair in result.pairs) else ""
     commands = (
         *((f"gaptrace analyze {shlex.quote(worst.path)}",) if look else ()),
         *((f"gaptrace compare {again} --full{force}",) if not {"", "-"} & {*paths} else ()),
@@ -495,17 +539,24 @@ def _next(result: r.ComparisonResult) -> Iterator[b.Section]:
         yield b.Section("next", "Next", (b.Note((), "next", commands=commands),))
 
 
-def _identity(pair: r.Pair) -> Iterator[str]:
-    """GPU, model, type and batch, where both sides agree."""
-    left, right = pair.baseline.facts, pair.candidate.facts
+def _identity(pairs: Sequence[r.Pair]) -> Iterator[str]:
+    """GPU, model, type and batch, where both sides of all pairs agree."""
+    sides = [side.facts for pair in pairs for side in (pair.baseline, pair.candidate)]
+    left = sides[0]
     for key in ("model", "gpu", "dtype", "batch", "torch"):
-        if (value := left.get(key)) and value == right.get(key):
+        if (value := left.get(key)) and all(side.get(key) == value for side in sides):
             yield f"{key} {value}" if key in ("batch", "torch") else value
+
+
+def _name(pair: r.Pair) -> str:
+    """The title of a pair, by which a page finds its part; the title of two sweeps names both."""
+    at_point = pair.baseline.batch or pair.baseline.length
+    return (at_point and w.place_of(pair)) or pair.label
 
 
 def pair_document(pair: r.Pair, context: Context) -> b.Document:
     """Everything that is said about one pair."""
-    found = whole(PAIR, pair, context, pair.label, (w.pair_headline(pair),))
+    found = whole(PAIR, pair, context, _name(pair), (w.pair_headline(pair),))
     return msgspec.structs.replace(found, result=None)
 
 
@@ -513,13 +564,14 @@ def pair_document(pair: r.Pair, context: Context) -> b.Document:
 def comparison_document(result: r.ComparisonResult, context: Context) -> b.Document:
     """Everything that is said about a comparison, in the detail that is asked for."""
     ranked = w.by_verdict(result.pairs)
-    single, first = len(ranked) == 1, ranked[0]
+    single = len(ranked) == 1
+    # A matrix says the rest in short.
+    told = ranked[:1] if result.cells and context.brief else ranked
     parts = tuple(
         pair_document(pair, replace(context, prefix=f"{context.prefix}{_prefix(result, pair)}"))
-        for pair in ranked
+        for pair in told
     )
-    several = f"{first.baseline.label} → {units.count(len(ranked))} others"
-    title, answer = first.label if single else several, (w.headline(result),)
-    found = whole(COMPARISON, result, context, title, answer, _identity(first))
+    title, answer = w.title(result), (w.headline(result),)
+    found = whole(COMPARISON, result, context, title, answer, _identity(ranked))
     sections = (*found.sections, *(parts[0].sections if single else ()), *_next(result))
     return msgspec.structs.replace(found, sections=sections, parts=() if single else parts)

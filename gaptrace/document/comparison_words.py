@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gaptrace import units
+from gaptrace.document.sweep_words import Sized, point_words
 from gaptrace.quantity import NS, POINTS, SHARE, TIMES, Quantity, change
 from gaptrace.results import comparison as r
 from gaptrace.vocabulary import CAUSES, OP_CLASSES
@@ -22,6 +23,16 @@ STATUS = {
     r.WITHIN_NOISE: "No change beyond noise",
     r.TOO_FEW: "Not judged",
     r.WITHHELD: "Not judged",
+    r.NOT_COMPARABLE: "Not comparable as profiled",
+    r.OVERLAP: "Not judged",
+}
+# What the figures of a step are known by, where a sentence has to say so.
+SAID_SOURCES = {r.GIVEN: " (given)", r.PREDICTED: " (predicted)"}
+# Verdicts that a cell has little room for.
+SHORT_VERDICTS = {
+    r.TOO_FEW: "too few steps",
+    r.NOT_COMPARABLE: "not comparable",
+    r.OVERLAP: "ranges overlap",
 }
 # The glossary entry behind each verdict.
 VERDICT_TERMS = {
@@ -30,6 +41,8 @@ VERDICT_TERMS = {
     r.WITHIN_NOISE: "within-noise",
     r.TOO_FEW: "too-few-steps",
     r.WITHHELD: "withheld",
+    r.NOT_COMPARABLE: "not-comparable",
+    r.OVERLAP: "ranges-overlap",
 }
 EDGES = ("compiled_launched", "compiled_captured", "captured_eager", "captured_compiled")
 
@@ -51,8 +64,15 @@ def said(comparison: r.ComparisonResult) -> r.ComparisonResult:
         pairs=pairs,
         two_by_two=square,
         gates=tuple(replace(gate, text=gate_text(gate)) for gate in comparison.gates),
-        sentence=square.sentence if square is not None else pairs[0].sentence,
+        sentence=_gated(_sentence(pairs, square), comparison),
     )
+
+
+def _sentence(pairs: Sequence[r.Pair], square: r.TwoByTwo | None) -> str:
+    """The answer on all pairs: the 2x2's, the one pair's, or how many changed and the worst."""
+    if square is not None and square.sentence:
+        return square.sentence
+    return pairs[0].sentence if len(pairs) == 1 else _several(pairs)
 
 
 def text(value: r.Maybe, unit: str) -> str:
@@ -66,9 +86,27 @@ def signed(value: r.Maybe, unit: str = NS) -> str:
 
 
 def headline(comparison: r.ComparisonResult) -> str:
-    """The answer in one line of at most 25 words that begins with a status."""
-    line = _headline(comparison)
+    """The answer in one line of at most 25 words that begins with a status, or a tripped gate."""
+    line = _gated(_headline(comparison), comparison)
     return f"Runs are not comparable (--force). {line}" if comparison.forced else line
+
+
+def _gated(line: str, comparison: r.ComparisonResult) -> str:
+    """The line with the gates that tripped: behind a change for the worse, else before all."""
+    tripped = [gate for gate in comparison.gates if gate.status == r.TRIPPED]
+    if not tripped:
+        return line
+    names = pair_names(comparison.pairs)
+    worst = by_verdict(comparison.pairs)[0]
+    # The gate of the pair that the line is about, if there is one.
+    first = next((gate for gate in tripped if gate.pair == worst.label), tripped[0])
+    said = f"gate {first.gate} tripped"
+    if len(tripped) > 1:
+        said = f"{len(tripped)} gates tripped, {first.gate} first"
+    if line.startswith(STATUS[r.WORSE]) and first.pair == worst.label:
+        return f"{line.removesuffix('.')}; {said}."
+    where = f" on {names.get(first.pair, first.pair)}" if len(comparison.pairs) > 1 else ""
+    return f"{said[:1].upper()}{said[1:]}{where}; {line[:1].lower()}{line[1:]}"
 
 
 def _headline(comparison: r.ComparisonResult) -> str:
@@ -76,13 +114,77 @@ def _headline(comparison: r.ComparisonResult) -> str:
     square = comparison.two_by_two
     if square is not None and (best := _best(square)) is not None:
         return _fastest(square, best, ranked)
-    if len(ranked) == 1:
-        return pair_headline(ranked[0])
-    worst = ranked[0]
-    alike = sum(pair.verdict == worst.verdict for pair in ranked)
-    count = f" in {alike} of {len(ranked)} pairs"
-    step = worst.metric("step_time")
-    return f"{STATUS[worst.verdict]}{count}; {worst.label}: {_times(step)}{_size(worst)}."
+    return pair_headline(ranked[0]) if len(ranked) == 1 else _several(ranked)
+
+
+def _several(pairs: Sequence[r.Pair]) -> str:
+    """How many pairs share the worst verdict, and the worst of them with its step times."""
+    ranked = by_verdict(pairs)
+    worst, line = ranked[0], _status(ranked)
+    if worst.verdict == r.WITHIN_NOISE:
+        return f"{line}."
+    step, name = worst.metric("step_time"), pair_names(pairs)[worst.label]
+    if step.baseline.value is None or step.candidate.value is None:
+        return f"{line}; {name}: no step time to compare."
+    return f"{line}; {name}: {_times(step)}{_size(worst)}."
+
+
+def _status(ranked: Sequence[r.Pair]) -> str:
+    """`Worse in 1 of 4 modes`: how many share the verdict of the worst."""
+    status = STATUS[ranked[0].verdict]
+    alike = sum(STATUS[pair.verdict] == status for pair in ranked)
+    return f"{status} in {alike} of {kinds_of(ranked, len(ranked))}"
+
+
+def pair_names(pairs: Sequence[r.Pair]) -> dict[str, str]:
+    """What sets each pair apart from the others, by label: its mode and point, else the label."""
+    found = {pair.label: place_of(pair) for pair in pairs}
+    apart = all(found.values()) and len(set(found.values())) == len(found)
+    return found if apart and len(pairs) > 1 else {pair.label: pair.label for pair in pairs}
+
+
+def place_of(pair: r.Pair) -> str:
+    """Mode, batch size and length where both sides have the same; else empty."""
+    sides = (pair.baseline, pair.candidate)
+    places = [(side.mode, side.batch, side.length) for side in sides]
+    if places[0] != places[1] or sides[0].mode is None:
+        return ""
+    return place_words(sides[0], sides[0].mode)
+
+
+def place_words(point: Sized, mode: str) -> str:
+    """`graph`, or at a point of a sweep `batch 8, length 128, graph`."""
+    return ", ".join(part for part in (point_words(point), mode) if part)
+
+
+def title(comparison: r.ComparisonResult) -> str:
+    """What is compared: the pair, the baseline and how many others, or two runs with the status."""
+    pairs = comparison.pairs
+    if len(pairs) == 1:
+        return pairs[0].label
+    ends = {(_whole(pair.baseline), _whole(pair.candidate)) for pair in pairs}
+    if len(ends) > 1 or not all(place_of(pair) for pair in pairs):
+        return f"{pairs[0].baseline.label} → {units.count(len(pairs))} others"
+    status = _status(by_verdict(pairs))
+    if any(gate.status == r.TRIPPED for gate in comparison.gates):
+        status = f"gate tripped, {status[:1].lower()}{status[1:]}"
+    return f"{' → '.join(ends.pop())}: {status[:1].lower()}{status[1:]}"
+
+
+def _whole(side: r.ComparedSide) -> str:
+    """The run or sweep that a side is a mode of, by its label: the part before mode and point."""
+    label = side.label.removesuffix(f"/{side.mode}")
+    return label.rpartition("/")[0] if side.batch or side.length else label
+
+
+def kinds_of(pairs: Sequence[r.Pair], count: int) -> str:
+    """`4 modes`, `12 cells` or `3 pairs`: what the pairs of a comparison are, counted."""
+    apart = pair_names(pairs)
+    if any(name == label for label, name in apart.items()):
+        return units.counted(count, "pair")
+    if any(pair.baseline.batch or pair.baseline.length for pair in pairs):
+        return units.counted(count, "cell")
+    return units.counted(count, "mode")
 
 
 def _fastest(square: r.TwoByTwo, best: r.Corner, pairs: Sequence[r.Pair]) -> str:
@@ -99,10 +201,15 @@ def _fastest(square: r.TwoByTwo, best: r.Corner, pairs: Sequence[r.Pair]) -> str
 
 def by_verdict(pairs: Sequence[r.Pair]) -> list[r.Pair]:
     """Pairs, the worst first: worse ones by how much, then those not judged, then the rest."""
-    order = {r.WORSE: 0, r.WITHHELD: 1, r.TOO_FEW: 1, r.WITHIN_NOISE: 2, r.BETTER: 3}
-    return sorted(
-        pairs, key=lambda pair: (order[pair.verdict], -(pair.metric("step_time").ratio or 0))
-    )
+    order = {r.WORSE: 0, r.WITHIN_NOISE: 2, r.BETTER: 3}
+
+    def gravity(pair: r.Pair) -> tuple[int, float]:
+        # Where the step says nothing, busy time may.
+        step = pair.metric("step_time")
+        moved = pair.metric("busy").ratio if pair.verdict in r.UNJUDGED else step.ratio
+        return order.get(pair.verdict, 1), -(moved or 0)
+
+    return sorted(pairs, key=gravity)
 
 
 def pair_headline(pair: r.Pair) -> str:
@@ -111,25 +218,35 @@ def pair_headline(pair: r.Pair) -> str:
     if step.baseline.value is None or step.candidate.value is None:
         return f"Not judged: no step time to compare, {step.note or 'no steps'}."
     line = f"{STATUS[step.verdict]}: {_times(step)}"
-    if step.verdict == r.WITHHELD:
-        return f"{line}; {step.note}."
+    if step.verdict in (r.WITHHELD, r.NOT_COMPARABLE):
+        return f"{line}; {_busy_moved(pair) or step.note}."
     line += _size(pair)
-    if step.verdict == r.TOO_FEW:
-        return f"{line}; {r.TOO_FEW}."
+    if step.verdict in (r.TOO_FEW, r.OVERLAP):
+        return f"{line}; {step.verdict}."
     if step.verdict in (r.BETTER, r.WORSE):
-        line += f", {'beyond noise' if step.basis == r.RUNS else step.note or 'beyond noise'}"
+        line += f", {r.BEYOND.get(step.basis) or step.note or 'beyond noise'}"
     return f"{line}."
+
+
+def _busy_moved(pair: r.Pair) -> str:
+    """How busy time changed where that can be told of a pair whose step times cannot."""
+    busy = pair.metric("busy")
+    if pair.verdict != r.NOT_COMPARABLE or busy.verdict not in (r.BETTER, r.WORSE):
+        return ""
+    return f"GPU busy time is {busy.verdict}, {signed(busy.ratio, SHARE)}"
 
 
 def pair_sentence(pair: r.Pair) -> str:
     """The answer on one pair, with the largest parts of the difference."""
-    parts = bridge_sentence(pair.bridge) if pair.verdict in (r.BETTER, r.WORSE, r.TOO_FEW) else ""
+    told = pair.verdict in (r.BETTER, r.WORSE, r.TOO_FEW, r.OVERLAP)
+    parts = bridge_sentence(pair.bridge) if told else ""
     line = pair_headline(pair)
     return f"{line[:-1]}; {parts}." if parts else line
 
 
 def _times(step: r.MetricRow) -> str:
-    return f"{text(step.baseline.value, NS)} → {text(step.candidate.value, NS)} per step"
+    ends = f"{text(step.baseline.value, NS)} → {text(step.candidate.value, NS)} per step"
+    return ends + SAID_SOURCES.get(step.source or "", "")
 
 
 def _size(pair: r.Pair) -> str:
@@ -146,6 +263,10 @@ def bridge_sentence(bridge: r.Bridge | None) -> str:
     """The parts of a bridge that moved most; of estimated causes only which was the largest."""
     if bridge is None or not bridge.split:
         return ""
+    if not bridge.comparable:
+        moved = [part for part in waterfall(bridge) if part.kind == "busy"]
+        moved.sort(key=lambda part: (-abs(part.delta_ns), part.key))
+        return ", ".join(f"{signed(part.delta_ns)} {part.title}" for part in moved[:NAMED])
     if not any(part.estimated for part in bridge.parts):
         moved = sorted(waterfall(bridge), key=lambda part: (-abs(part.delta_ns), part.key))
         return ", ".join(f"{signed(part.delta_ns)} {part.title}" for part in moved[:NAMED])
@@ -159,13 +280,28 @@ def bridge_sentence(bridge: r.Bridge | None) -> str:
     return f"{line}; most of the idle that {'came' if idle > 0 else 'went'} was {causes} (estimate)"
 
 
+def star(row: r.MetricRow) -> str:
+    """Marks a verdict that stands on the steps of one run a side."""
+    return " *" if row.note == r.ONE_RUN else ""
+
+
+def cell_words(step: r.MetricRow) -> str:
+    """A change and its verdict where there is room for a few letters: `+28 % worse *`."""
+    if step.ratio is None:
+        return SHORT_VERDICTS.get(step.verdict, "not judged")
+    verdict = {r.WITHIN_NOISE: "noise"}.get(step.verdict, step.verdict)
+    if step.verdict in r.UNJUDGED:
+        verdict = "not judged"
+    return f"{signed(step.ratio, SHARE)} {verdict}{star(step)}"
+
+
 def verdict_words(row: r.MetricRow) -> str:
     """The verdict as it is shown: where the figure went, and in words how that helps."""
     if row.verdict in (r.BETTER, r.WORSE):
         return f"{'▲' if (row.change or 0) > 0 else '▼'} {row.verdict}"
     if row.verdict == r.WITHIN_NOISE:
         return "= equal" if row.basis == r.EXACT else f"= {r.WITHIN_NOISE}"
-    return "too few steps" if row.verdict == r.TOO_FEW else row.verdict
+    return SHORT_VERDICTS.get(row.verdict, row.verdict)
 
 
 def waterfall(bridge: r.Bridge) -> list[r.BridgePart]:
@@ -179,6 +315,8 @@ def waterfall(bridge: r.Bridge) -> list[r.BridgePart]:
 
 def profiling_remark(bridge: r.Bridge) -> str:
     """By how much profiling changed each step; empty where that is not known."""
+    if bridge.source == r.PREDICTED:
+        return ""
     before, after = bridge.unprofiled_baseline_ns, bridge.unprofiled_candidate_ns
     if before is None or after is None:
         return ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gaptrace.document import tables as t
 from gaptrace.document.blocks import Block, FindingItem, Findings, Sentence, Table, Text
 from gaptrace.document.sections import Context
+from gaptrace.document.steps import host_did
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.quantity import AT_MOST, NS, TRACED, Quantity
 from gaptrace.results.analysis import AnalysisResult, Finding
@@ -63,6 +64,7 @@ def _evidence(finding: Finding) -> Table:
         t.words("what", "what"),
         t.words("after", lambda e: op(e.before)),
         t.words("before", lambda e: op(e.after)),
+        *host_did("of it"),
         t.names("host call", "call"),
     )
     anchor = f"{finding.id}-evidence"

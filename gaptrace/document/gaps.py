@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gaptrace.document import tables as t
-from gaptrace.document.blocks import Block, Document
+from gaptrace.document.blocks import Block, Document, Table
 from gaptrace.document.build import builder
 from gaptrace.document.findings import op
 from gaptrace.document.sections import GAPS, Context, section, whole
-from gaptrace.document.steps import causes, withheld
-from gaptrace.quantity import TRACED
-from gaptrace.results.gaps import Gap, GapsResult
+from gaptrace.document.steps import (
+    NO_FRAMES,
+    called_from,
+    cause_name,
+    causes,
+    host_did,
+    withheld,
+    work_name,
+)
+from gaptrace.quantity import SHARE, TRACED
+from gaptrace.results.gaps import Gap, GapsResult, HostWork
 from gaptrace.units import counted
 from gaptrace.vocabulary import CAUSES
 
@@ -31,11 +39,27 @@ def gap_table(result: GapsResult, context: Context) -> Iterator[Block]:
         t.times("gap", "dur_ns", TRACED, "gap"),
         t.counts("step", lambda gap: gap.step if gap.step >= 0 else None),
         causes("cause", _times, result.withheld or ""),
+        *host_did(),
         t.words("after", lambda gap: op(gap.before)),
         t.words("before", lambda gap: op(gap.after)),
     )
     notes = withheld(result.withheld or "")
+    if result.gaps and not result.frames and any(gap.host for gap in result.gaps):
+        notes = (*notes, NO_FRAMES)
     yield t.table("gaps", "", result.gaps, columns, shown=t.ALL, notes=notes)
+
+
+def host_table(host: tuple[HostWork, ...], *, frames: bool) -> Table:
+    """Everything that the launching thread did in one gap, the largest part first."""
+    columns = (
+        t.words("cause", lambda w: cause_name(w.cause), "cause", "cause"),
+        t.words("the host was in", work_name, "host-work"),
+        t.words("called from", called_from, "host-work"),
+        t.times("time", "ns", TRACED),
+        t.figures("of the gap", SHARE, "share", TRACED, "host-work"),
+    )
+    notes = () if frames else (NO_FRAMES,)
+    return t.table("gap-host", "what the host did in the gap", host, columns, notes=notes)
 
 
 def _times(gap: Gap) -> dict[str, int]:

@@ -8,6 +8,7 @@ from gaptrace.document import tables as t
 from gaptrace.document.answers import each
 from gaptrace.document.blocks import Block, Note, Sentence, Text
 from gaptrace.document.sections import Context
+from gaptrace.document.steps import NO_FRAMES, called_from, cause_name, work_name
 from gaptrace.knowledge.engines import part_titles
 from gaptrace.quantity import COUNT, SHARE, TRACED
 from gaptrace.results.analysis import AnalysisResult
@@ -63,6 +64,33 @@ def host_time(result: AnalysisResult, context: Context) -> Iterator[Block]:
     yield t.table("modules", "modules and regions", host.modules, columns)
     if costs.facts and not host.python:
         yield Note((NO_STACKS,))
+
+
+def idle_work(result: AnalysisResult, context: Context) -> Iterator[Block]:
+    """What the launching thread did while the GPU waited for it: a mean over the counted steps."""
+    found, one = result.idle_work, each(result)
+    if found is None:
+        return
+    late = t.duration(found.late_ns, TRACED)
+    yield Sentence(
+        (
+            *t.given("The GPU waits for its host ", late, f" per {one} (mean, as profiled). "),
+            "In that time the launching thread was in:",
+        ),
+        "lead",
+    )
+    columns = (
+        t.words("cause", lambda w: cause_name(w.cause), "cause", "cause"),
+        t.words("host in", work_name, "host-work"),
+        t.words("called from", called_from, "host-work"),
+        t.times(f"per {one}", "ns", TRACED, "idle-per-token"),
+        t.figures("of all idle time", SHARE, "share", TRACED, "host-work"),
+    )
+    notes = () if found.frames else (NO_FRAMES,)
+    yield t.table("idle-work", "the host while the GPU was idle", found.parts, columns, notes=notes)
+    if found.other_ns:
+        rest = t.duration(found.other_ns, TRACED)
+        yield Sentence((*t.given("All smaller parts together take ", rest, f" per {one}."),))
 
 
 def engine_parts(result: AnalysisResult, context: Context) -> Iterator[Block]:

@@ -11,7 +11,9 @@ from gaptrace.document import blocks as b
 from gaptrace.document import tables as t
 from gaptrace.document.answers import each, rate
 from gaptrace.document.sections import Context
+from gaptrace.knowledge.short_names import frame_name
 from gaptrace.results.analysis import AnalysisResult, GapRow, PerToken, Phase, Piecewise
+from gaptrace.results.gaps import HostWork
 
 PARTS = "parts are medians, so that they need not add up to the median step"
 BUSY_UNPROFILED = "unprofiled: busy time as traced, since the profiler does not slow kernels"
@@ -19,6 +21,10 @@ GAPS_IN_PIECES = (
     "of one gap between pieces, times as profiled; idle is the mean, the others are medians"
 )
 KINDS_SHOWN = 4
+NO_FRAMES = (
+    "no Python stacks were recorded, so Python time has no function names and no lines "
+    "(collect --stacks)"
+)
 # What a reason must withhold for a figure to be gone with it.
 _NAMES = {
     "busy_ns": ("busy",),
@@ -41,6 +47,7 @@ def token_time(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
         # One screen: the step unprofiled and why the GPU idles, or the GPU and the host.
         yield b.Bars("token-bars", title, bars[:2], "host")
         yield from _busy_kinds(result)
+        yield from _largest_work(result)
         return
     if head.token_ns is not None:
         basis = {q.TRACED: " as profiled", q.GIVEN: ", as given"}.get(head.basis, "")
@@ -90,6 +97,26 @@ def _busy_kinds(result: AnalysisResult) -> Iterator[b.Block]:
         label = b.Text(word.label, term=word.term, key=word.id)
         parts += [", ", label, " ", q.Quantity(ns, q.NS, q.TRACED)]
     yield b.Sentence(("The GPU is busy with ", *parts[1:], " per step."))
+
+
+# What the host did is told on the first screen where it is this much of the idle time.
+NAMED_SHARE = 0.1
+
+
+def _largest_work(result: AnalysisResult) -> Iterator[b.Block]:
+    """The one function, op or call that the GPU waits for longest, where that is no detail."""
+    found = result.idle_work
+    named = [work for work in found.parts if work.name] if found else []
+    if not named or (named[0].share or 0) < NAMED_SHARE:
+        return
+    where = called_from(named[0])
+    yield b.Sentence(
+        (
+            "The GPU waits longest for ", work_name(named[0]),
+            *t.given(", called from ", where), ": ",
+            q.Quantity(named[0].ns, q.NS, q.TRACED), f" per {each(result)} as profiled.",
+        )
+    )  # fmt: skip
 
 
 def _segment(word: v.Word, ns: q.Number, basis: str) -> b.Segment:
@@ -142,8 +169,11 @@ def step_numbers(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
     if (basis := c.host_dispatch_basis) not in ("", q.TRACED):
         host = t.known(c.host_dispatch_ns, q.NS, basis, c.host_dispatch_bound)
         found.append((v.STEP_METRICS["host_dispatch_ns"], basis, host))
+    found += _predicted(result)
     rows = [_row(len(columns), *figure) for figure in found]
     notes = []
+    if result.rate.predicted is not None and result.rate.predicted.why and head.basis == q.TRACED:
+        notes.append(f"no step without the profiler is predicted: {result.rate.predicted.why}")
     for key, metric in v.STEP_METRICS.items():
         own = [getattr(part, key) for part in (steps.median, steps.p5, steps.p95)]
         if key in ("copies", "memsets") and not own[2]:
@@ -157,6 +187,21 @@ def step_numbers(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
         )
     shown = tuple(row for row in rows if row is not None)
     yield b.Table("step-numbers", "one step", columns, shown, t.ALL, notes=tuple(notes))
+
+
+def _predicted(result: AnalysisResult) -> Iterator[tuple[v.Metric, str, Any]]:
+    """Rate, period and idle time of a step without the profiler, as predicted, with ranges."""
+    found = result.rate.predicted
+    if found is None or found.step_ns is None or found.range_ns is None:
+        return
+    if found.tokens_per_s is not None and found.tokens_per_s_range is not None:
+        speed = q.ranged(found.tokens_per_s, *found.tokens_per_s_range, q.TOKENS_PER_S)
+        yield v.RUN_METRICS["tokens_per_s"], q.PREDICTED, speed
+    step = q.ranged(found.step_ns, *found.range_ns, q.NS)
+    yield v.STEP_METRICS["period_ns"], q.PREDICTED, step
+    if found.idle_ns is not None and found.idle_range_ns is not None:
+        idle = q.ranged(found.idle_ns, *found.idle_range_ns, q.NS)
+        yield v.STEP_METRICS["idle_ns"], q.PREDICTED, idle
 
 
 _NUMBERS = (
@@ -270,11 +315,44 @@ def gap_table(
         t.times("at", "start_ns", q.TRACED, "time"),
         t.counts("step", "step", "step"),
         causes("cause", lambda g: g.cause_ns, why),
+        *host_did(),
         t.names("after", "before"),
         t.names("before", "after"),
     )
     notes = (*notes, *withheld(why))
     return t.table(anchor, "longest gaps", gaps, columns, notes=notes, key=lambda g: f"gap:{g.gap}")
+
+
+def host_did(share: str = "of the gap") -> tuple[t.Col, t.Col]:
+    """Columns of what the host did for most of the time in which the GPU waited for it.
+
+    The rows have it in `host`, the largest part first.
+    """
+
+    def name(row: Any) -> b.Text | None:
+        return work_name(row.host[0]) if row.host else None
+
+    def part(row: Any) -> q.Number | None:
+        return row.host[0].share if row.host else None
+
+    return (
+        t.words("host did", name, "host-work"),
+        t.figures(share, q.SHARE, part, "", "host-work"),
+    )
+
+
+def work_name(work: HostWork) -> b.Text:
+    """What the host did, by name; the program's line where the name alone says too little."""
+    if not work.name:
+        line = f", in {frame_name(work.where)}" if work.where else ""
+        return b.Text(f"{work.kind}{line}", full=work.where)
+    full = f"{work.name} in {work.where}" if work.where else work.name
+    return b.Text(frame_name(work.name), "name", full)
+
+
+def called_from(work: HostWork) -> b.Text | None:
+    """The line of the program that the host's work was done for."""
+    return t.name(frame_name(work.where), work.where) if work.where else None
 
 
 def withheld(why: str) -> tuple[str, ...]:
@@ -292,6 +370,11 @@ def _cause(times: Times) -> b.Text | None:
     parts = {key: ns for key in v.CAUSES if (ns := times.get(key))}
     if not parts:
         return None
-    largest = v.CAUSES[max(parts, key=lambda key: parts[key])]
     more = f" +{len(parts) - 1}" if len(parts) > 1 else ""
-    return b.Text(f"{largest.label}{more}", term=largest.term, key=largest.id)
+    return cause_name(max(parts, key=lambda key: parts[key]), more)
+
+
+def cause_name(cause: str, more: str = "") -> b.Text:
+    """A cause in words."""
+    word = v.CAUSES[cause]
+    return b.Text(f"{word.label}{more}", term=word.term, key=word.id)

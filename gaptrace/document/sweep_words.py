@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from msgspec.structs import replace
 
 from gaptrace import units
 from gaptrace.quantity import TOKENS_PER_S, Quantity
-from gaptrace.results.run import SweepPoint, SweepResult, SweepRow, SweepSaving
+from gaptrace.results.run import SweepResult, SweepRow
 
 
 def said(sweep: SweepResult) -> SweepResult:
@@ -24,7 +26,19 @@ def sentence(sweep: SweepResult) -> str:
     return f"{sweep.name}: {'; '.join(_fastest(rows) for rows in ends)}."
 
 
-def point_words(point: SweepPoint | SweepRow | SweepSaving) -> str:
+class Sized(Protocol):
+    """What has a batch size and a length, or None where that was not varied."""
+
+    @property
+    def batch(self) -> int | None:
+        """Sequences in a step."""
+
+    @property
+    def length(self) -> int | None:
+        """Tokens before the first step."""
+
+
+def point_words(point: Sized) -> str:
     """`batch 8`, `length 128` or both."""
     parts = (("batch", point.batch), ("length", point.length))
     return ", ".join(f"{word} {units.count(n)}" for word, n in parts if n is not None)

@@ -63,7 +63,7 @@ def _ranked(
     for claim in claims:
         known = template(claim.rule)
         moots = set(known.moots)
-        if claim.rule == "GT505" and not view.analysis.ceilings.bus.bound:
+        if claim.rule == "GT505" and not view.analysis.ceilings.bus_bound:
             moots = set()
         if not blockers.isdisjoint(known.blocked_by) and view.matters(
             claim.ceiling, BLOCKING_SHARE

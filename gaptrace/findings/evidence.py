@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gaptrace.findings.wording import clause_text, common_text
+from gaptrace.measure.gapwork import host_work
 from gaptrace.quantity import COUNT, Quantity
 from gaptrace.results.analysis import Evidence
 
@@ -42,8 +43,11 @@ def evidence_at(
     row: int = -1,
     call: int = -1,
     around: tuple[int, int] = (-1, -1),
+    gap: int = -1,
 ) -> Evidence:
     """Evidence from event rows, of which -1 means none; step -1 is outside of the steps."""
+    work = view.analysis.gap_work.of(gap)
+    host = host_work(view.trace, work, int(span[1] - span[0])) if work.gap.size else ()
 
     def name(of: int) -> str:
         return view.trace.name_of(int(of)) if of >= 0 else ""
@@ -57,6 +61,7 @@ def evidence_at(
         after=name(around[1]),
         call=name(call),
         row=int(row) if row >= 0 else None,
+        host=host[:1],
     )
 
 
@@ -81,6 +86,7 @@ def gap_evidence(view: View, per_gap: Values, rule: str) -> tuple[Evidence, ...]
             row=gaps.launch[i],
             call=gaps.launch[i],
             around=(gaps.before[i], gaps.after[i]),
+            gap=int(i),
         )
         for i in index[order]
     )

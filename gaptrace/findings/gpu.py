@@ -33,18 +33,18 @@ LIMITS = {
 def low_power(view: View) -> Iterator[Claim]:
     """Power far below the limit while the GPU idles. Ceiling 0: it is the idle time seen again."""
     power, head = view.analysis.power, view.analysis.headline
-    unprofiled = head.unprofiled_idle_share is not None
-    idle = head.unprofiled_idle_share if unprofiled else head.idle_share
-    if power is None or power.share is None or idle is None:
+    unprofiled = head.rate.unprofiled_idle_share is not None
+    idle = head.rate.unprofiled_idle_share if unprofiled else head.idle_share
+    if power is None or power.limit_share is None or idle is None:
         return
-    if power.share >= LOW_POWER or idle < IDLE_SHARE:
+    if power.limit_share >= LOW_POWER or idle < IDLE_SHARE:
         return
     yield Claim(
         "GT601",
         facts={
             "power": quantity(power.mean_w, WATT, UNPROFILED),
             "limit": quantity(power.limit_w or 0, WATT, UNPROFILED),
-            "power_share": quantity(power.share, SHARE, UNPROFILED),
+            "power_share": quantity(power.limit_share, SHARE, UNPROFILED),
             "idle_share": quantity(idle, SHARE, head.rate.source if unprofiled else TRACED),
             "joules": quantity(power.joules_per_token, JOULE, UNPROFILED),
         },

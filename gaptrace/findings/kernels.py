@@ -46,7 +46,7 @@ def below_roofline(view: View) -> Iterator[Claim]:
     by the recorded shapes) take at peak bandwidth; only products longer than 10 us that move
     almost nothing but weights.
     """
-    peak = view.analysis.ceilings.peak_bandwidth
+    peak = view.analysis.ceilings.peak_bandwidth_bytes_per_s
     if peak is None or view.busy is None:
         return
     products = view.analysis.products
@@ -78,7 +78,7 @@ def below_roofline(view: View) -> Iterator[Claim]:
             "products": view.per_token(slow.sum(), COUNT),
             "bandwidth": quantity(moved_sum / time_sum * 1e9, BYTES_PER_S),
             "of_peak": quantity(least_sum / time_sum, SHARE),
-            "peak_source": str(view.analysis.ceilings.peak_source),
+            "peak_source": str(view.analysis.ceilings.peak_bandwidth_source),
             "spent": spent,
             "at_peak": quantity(spent.ns - excess.ns, NS, PREDICTED, AT_LEAST),
         },
@@ -127,7 +127,6 @@ def exposed_copies(view: View) -> Iterator[Claim]:
     to_device = float(kinds.nbytes[mask & kinds.from_host].sum())
     nbytes = float(kinds.nbytes[mask].sum())
     taken = float((links.end - links.start)[mask].sum())
-    bus = limits.bus
     yield Claim(
         "GT505",
         min(exposed.ns, view.busy),
@@ -138,11 +137,11 @@ def exposed_copies(view: View) -> Iterator[Claim]:
             "bytes": view.per_token(nbytes, BYTES),
             "to_device": quantity(to_device / nbytes, SHARE) if nbytes else None,
             "speed": quantity(nbytes / taken * 1e9, BYTES_PER_S) if nbytes and taken else None,
-            "peak": quantity(bus.bandwidth, BYTES_PER_S),
-            "peak_source": bus.source,
-            "bound": bus.bound,
+            "peak": quantity(limits.bus_bandwidth_bytes_per_s, BYTES_PER_S),
+            "peak_source": limits.bus_bandwidth_source,
+            "bound": limits.bus_bound,
         },
-        title="bound" if bus.bound else "",
+        title="bound" if limits.bus_bound else "",
         evidence=op_evidence(view, np.flatnonzero(mask), "GT505"),
         places=int(mask.sum()),
         ops=mask,

@@ -108,7 +108,7 @@ def padding(view: View) -> Iterator[Claim]:
     share = buckets.padding_share
     if share is None or share < PADDED:
         return
-    moved, peak = analysis.ceilings.step_bytes, analysis.ceilings.peak_bandwidth
+    moved, peak = analysis.ceilings, analysis.ceilings.peak_bandwidth_bytes_per_s
     facts: dict[str, Fact] = {
         "padding": quantity(share, SHARE, UNPROFILED),
         "bucket": _count(buckets.this),
@@ -125,7 +125,7 @@ def padding(view: View) -> Iterator[Claim]:
         facts |= {
             "wasted": quantity(wasted, BYTES, UNPROFILED, AT_MOST),
             "kv_bytes": quantity(moved.kv_bytes, BYTES, GIVEN),
-            "kv_source": moved.kv_source,
+            "kv_source": moved.kv_bytes_source,
             "time": quantity(ceiling, NS, PREDICTED, AT_MOST),
             "bandwidth": quantity(peak, BYTES_PER_S, GIVEN),
         }

@@ -57,7 +57,7 @@ def nothing_to_win(view: View) -> Iterator[Claim]:
     limits = view.analysis.ceilings
     host = limits.host_dispatch_ns
     dispatch = None if host is None else host / (head.tokens_per_step or 1)
-    bus = limits.bus.bound
+    bus = limits.bus_bound
     # What-ifs with a faster GPU are capped by such a host: then it is not out of the way.
     near = not bus and dispatch is not None and dispatch >= ALIKE * view.busy
     title = "bus" if bus else "matched" if near else ""

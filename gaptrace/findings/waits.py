@@ -27,8 +27,8 @@ from gaptrace.measure.waits import (
     SHAPE,
     TO_DEVICE,
     pageable_ops,
-    wait_kinds,
 )
+from gaptrace.measure.waits import waits as waits_of
 from gaptrace.quantity import BYTES, COUNT, NS
 
 if TYPE_CHECKING:
@@ -48,11 +48,9 @@ def waits(view: View) -> Iterator[Claim]:
 
     Copies from pageable memory to the device are left to GT205.
     """
-    calls = view.calls("sync")
+    calls, around, kind = waits_of(view)
     if calls.row.size == 0:
         return
-    around = view.op_around(calls.row)
-    kind = wait_kinds(view, calls, around)
     drained = int((view.late_gaps & view.device.gaps.drained_by_sync).sum())
     idle = view.amount(view.by_step(view.cause("sync"))).ns
     lines = [
@@ -94,8 +92,8 @@ def pageable_copies(view: View) -> Iterator[Claim]:
     pageable = np.flatnonzero(pageable_ops(view))
     if pageable.size == 0:
         return
-    sync = view.calls("sync")
-    waiting = sync.row[wait_kinds(view, sync, view.op_around(sync.row)) == TO_DEVICE]
+    sync = waits_of(view)
+    waiting = sync.calls.row[sync.kind == TO_DEVICE]
     rows = iv.distinct(np.concatenate((links.launch[pageable], waiting)))
     rows, step = view.on_launching_thread(rows)
     sizes = trace.gpu.bytes[np.searchsorted(trace.gpu.rows, links.row[pageable])]

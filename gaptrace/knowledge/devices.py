@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -123,16 +122,6 @@ def find_device(name: str) -> Device | None:
         if pattern.fullmatch(plain) or plain == device.id:
             return device
     return None
-
-
-def closest(name: str) -> Device | None:
-    """The device whose title or id resembles the name most, for a did-you-mean; never for figures.
-
-    None where nothing is similar.
-    """
-    known = {text: device for device in devices() for text in (_plain(device.title), device.id)}
-    found = difflib.get_close_matches(_plain(name), known, n=1, cutoff=0.5)
-    return known[found[0]] if found else None
 
 
 def graph_constants(name: str) -> GraphConstants | None:

@@ -120,11 +120,6 @@ def _words_of(text: str) -> str:
     return _left_out().sub("", f" {symbols.words(_SIGNATURE.sub('', text))} ")
 
 
-def op_classes() -> dict[str, str]:
-    """Ids of the op classes and the words for them, in the order of every table and legend."""
-    return dict(table("kernel_rules.toml")["classes"])
-
-
 def sub_classes() -> dict[str, str]:
     """Ids of the sub-classes and the words for them, those of one op class together."""
     return {item["id"]: item["label"] for item in table("kernel_rules.toml")["sub_class"]}

@@ -234,6 +234,21 @@ def copy_kind(name: str) -> str:
     return next((kind for kind, rule in _COPY_KINDS if rule.search(name)), WITHIN)
 
 
+def is_from_host(name: str) -> bool:
+    """Whether a device copy of this name moves its bytes from the host."""
+    return copy_kind(name) == FROM_HOST
+
+
+def is_to_host(name: str) -> bool:
+    """Whether a device copy of this name moves its bytes to the host."""
+    return copy_kind(name) == TO_HOST
+
+
+def crosses_bus(name: str) -> bool:
+    """Whether a device copy of this name moves its bytes between host and device."""
+    return is_from_host(name) or is_to_host(name)
+
+
 @lru_cache(maxsize=4096)
 def is_alloc(name: str) -> bool:
     """Whether the call allocates, frees, maps or pins memory."""

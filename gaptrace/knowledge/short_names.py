@@ -231,3 +231,20 @@ def _fewest(rows: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
         if len(set(marks)) == len(marks):
             return marks
     return None
+
+
+_FRAME = re.compile(r"(?:.*/)?([^/]+\.pyx?)\((\d+)\): (.+)")
+_BUILT_IN = re.compile(r"<built-in (?:function|method) (\S+?)(?: of (.+?)(?: object)?)?>")
+
+
+def frame_name(name: str) -> str:
+    """A Python frame by its function first: `wait (serve.py:40)`, `sleep (built-in)`.
+
+    Names of another form are left as they are.
+    """
+    if found := _FRAME.fullmatch(name):
+        return f"{found[3]} ({found[1]}:{found[2]})"
+    if found := _BUILT_IN.fullmatch(name):
+        of = f" of {found[2].rpartition('.')[2]}" if found[2] and found[2] != "type" else ""
+        return f"{found[1]} (built-in{of})"
+    return name

@@ -3,48 +3,42 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from gaptrace.errors import OptionError
-from gaptrace.knowledge.devices import Device as KnownDevice
-from gaptrace.knowledge.devices import GraphConstants, find_device, graph_constants
+from gaptrace.knowledge.devices import find_device, graph_constants
 from gaptrace.knowledge.engines import engines
-from gaptrace.measure.ceilings import (
-    FROM_SHAPES,
-    MUCH_SILENCE,
-    NS,
-    Ceilings,
-    StepBytes,
-    StepModel,
-    bus_of,
-    ceilings,
-    peak_bandwidth,
-    step_bytes,
-)
+from gaptrace.measure.assess import assess
+from gaptrace.measure.ceilings import Given, ceilings_of
 from gaptrace.measure.devices import Device, devices, together
-from gaptrace.measure.gemm import Products, matrix_products
+from gaptrace.measure.gemm import matrix_products
 from gaptrace.measure.given import with_given
-from gaptrace.measure.headline import GIVEN_BY_HAND, PROFILED, Headline, headline, host_bound
+from gaptrace.measure.headline import headline
 from gaptrace.measure.hostparts import part_times
 from gaptrace.measure.hosttime import host_clock
-from gaptrace.measure.kernels import KernelTable, kernel_table
+from gaptrace.measure.kernels import kernel_table
 from gaptrace.measure.links import link
 from gaptrace.measure.marks import find_marks
-from gaptrace.measure.ops import HostDetail, host_detail
+from gaptrace.measure.ops import host_detail
 from gaptrace.measure.options import Options
 from gaptrace.measure.phases import phases
 from gaptrace.measure.piecewise import piecewise
 from gaptrace.measure.power import power_of
-from gaptrace.measure.quality import Quality, assess, rank_of
-from gaptrace.measure.result import Analysis, SourceFacts
+from gaptrace.measure.result import Analysis
 from gaptrace.measure.steps import Steps, measure_steps
 from gaptrace.measure.threads import activities, call_kinds
+from gaptrace.measure.unprofiled import PRIOR, predicted_step
+from gaptrace.measure.what_if import step_model
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results import analysis as r
 from gaptrace.trace import Cat, Trace
 
-NO_KERNELS = KernelTable((), {}, 0.0, 0)
-NO_HOST = HostDetail((), (), (), None, None, None)
+NO_KERNELS = r.Kernels({}, 0.0, (), ())
+NO_HOST = r.Host(None, None, None, (), (), ())
 
 
 def measure(trace: Trace, options: Options | None = None) -> Analysis:
@@ -66,33 +60,32 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
     if len(members) > 1:
         device = together(trace, members, threads)
     gpu = _gpu_name(trace, device, manifest)
-    known = find_device(gpu) if gpu else None
-    peak, peak_source = peak_bandwidth(known, options, manifest)
+    given = Given(options, manifest, find_device(gpu) if gpu else None)
     products = matrix_products(trace)
     steps = None
     kernels, host = NO_KERNELS, NO_HOST
+    clock = host_clock(trace, links, kinds, threads)
     if device is not None:
         steps = measure_steps(
             trace,
             device,
             find_marks(trace, device.links, options.step),
-            host_clock(trace, links, kinds, threads),
+            clock,
             members=members if len(members) > 1 else (),
             accepted=options.accepted,
             tokens_per_step=options.tokens_per_step,
             manifest_tokens=manifest.tokens,
         )
-        kernels = kernel_table(trace, device, steps, threads, products, peak)
+        kernels = kernel_table(trace, device, steps, threads, products, given.peak_bandwidth()[0])
         host = host_detail(trace, device, steps, threads)
     quality = assess(trace, device, steps)
-    head = headline(steps, quality, manifest)
-    head, quality = with_given(head, steps, quality, options.given)
-    limits = _ceilings(
-        trace, steps, quality, head, kernels, products, options, manifest, known, peak, peak_source
-    )
+    head, quality = with_given(headline(steps, quality, manifest), steps, quality, options.given)
+    moved = given.step_bytes(trace, None if quality.withholds("ceilings") else steps, products)
+    gemm_ns = kernels.time_ns_by_class.get("gemm", 0.0)
+    limits = ceilings_of(head, quality, given, moved, gemm_ns)
     if quality.withholds("host_dispatch"):
-        host = replace(host, cost_per_launch_ns=None)
-    source = _facts(trace, steps, manifest, gpu)
+        host = msgspec.structs.replace(host, cost_per_launch_ns=None)
+    source = _source(trace, steps, manifest, gpu)
     measured = Analysis(
         trace=trace,
         manifest=manifest,
@@ -105,8 +98,10 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         kernels=kernels,
         host=host,
         ceilings=limits,
-        step_model=_step_model(
-            head, kernels, limits, quality, graph_constants(gpu) if gpu else None
+        step_model=(
+            None
+            if quality.withholds("ceilings", "kernels")
+            else step_model(head, limits, gemm_ns, graph_constants(gpu) if gpu else None)
         ),
         products=products,
         power=power_of(manifest),
@@ -117,6 +112,9 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
             else part_times(trace, source.engine, device, steps)
         ),
         phases=phases(steps, quality),
+        predicted=predicted_step(
+            trace, device, steps, kinds, clock, quality, head, options.costs or PRIOR
+        ),
     )
     return replace(measured, piecewise=piecewise(measured))
 
@@ -131,13 +129,13 @@ def _process(found: tuple[Device, ...], wanted: str | None) -> tuple[Device, ...
     ops: dict[int, int] = {}
     for device in found:
         rank = int(device.links.rank[0])
-        ops[rank] = ops.get(rank, 0) + device.gpu_ops
+        ops[rank] = ops.get(rank, 0) + device.figures.gpu_ops
     if not ops:
         return ()
     best = max(ops, key=lambda rank: (ops[rank], -list(ops).index(rank)))
     own = tuple(device for device in found if int(device.links.rank[0]) == best)
-    launched = tuple(device for device in own if device.launch_calls)
-    return launched or (max(own, key=lambda device: device.gpu_ops),)
+    launched = tuple(device for device in own if device.figures.launch_calls)
+    return launched or (max(own, key=lambda device: device.figures.gpu_ops),)
 
 
 def _choose(found: tuple[Device, ...], wanted: str) -> Device:
@@ -168,9 +166,9 @@ def _gpu_name(trace: Trace, device: Device | None, manifest: Manifest) -> str | 
     return names.pop() if len(names) == 1 else None
 
 
-def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | None) -> SourceFacts:
-    rank, rank_source = rank_of(trace)
-    return SourceFacts(
+def _source(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | None) -> r.Source:
+    rank, rank_source = _rank_of(trace)
+    return r.Source(
         path=trace.source.path,
         format=trace.source.format,
         events=trace.source.events,
@@ -181,7 +179,31 @@ def _facts(trace: Trace, steps: Steps | None, manifest: Manifest, gpu: str | Non
         mode=manifest.mode,
         model=manifest.run.label,
         torch=manifest.versions.torch,
+        batch=manifest.step.batch,
+        folder=None if trace.run is None else trace.run.path,
+        name=manifest.run.name,
+        json_bytes=trace.source.bytes or None,
+        provenance=_provenance(manifest),
     )
+
+
+def _provenance(manifest: Manifest) -> r.Provenance | None:
+    if not manifest:
+        return None
+    run = manifest.run
+    return r.Provenance(run.script, run.host, run.env, bool((run.options or {}).get("redact")))
+
+
+_RANK_IN_NAME = re.compile(r"(?:rank|TP-?)[-_]?(\d+)", re.IGNORECASE)
+
+
+def _rank_of(trace: Trace) -> tuple[int, str]:
+    """The rank of the process and where it is known from: `distributedInfo`, file name, default."""
+    info = trace.metadata.get("distributedInfo")
+    if isinstance(info, dict) and isinstance(info.get("rank"), int):
+        return info["rank"], "distributedInfo"
+    found = _RANK_IN_NAME.search(trace.source.path.rsplit("/", 1)[-1])
+    return (int(found[1]), "file name") if found else (0, "default")
 
 
 def _engine(trace: Trace, steps: Steps | None) -> str | None:
@@ -196,132 +218,3 @@ def _engine(trace: Trace, steps: Steps | None) -> str | None:
             return engine.id
     labels = steps.marks.label if steps else ()
     return next((label.engine for label in labels if label.engine), None)
-
-
-def _ceilings(
-    trace: Trace,
-    steps: Steps | None,
-    quality: Quality,
-    head: Headline,
-    kernels: KernelTable,
-    products: Products,
-    options: Options,
-    manifest: Manifest,
-    known: KnownDevice | None,
-    peak: float | None,
-    peak_source: str | None,
-) -> Ceilings:
-    dispatch = head.steps["host_dispatch_ns"].median
-    source = PROFILED
-    if head.rate.issue_ns is not None:
-        dispatch, source = head.rate.issue_ns, "unprofiled issue time"
-    if quality.withholds("ceilings", "host_dispatch"):
-        dispatch = head.rate.issue_ns
-    bound = host_bound(head.rate, manifest)
-    if bound is not None and dispatch is not None and dispatch > bound[0]:
-        dispatch, source = bound[0], f"{bound[1]}, its upper bound"
-    hidden = quality.withholds("ceilings")
-    moved = step_bytes(trace, None if hidden else steps, products, options, manifest)
-    if peak and _partial(moved, kernels.busy_ns_by_class.get("gemm", 0.0), peak, head):
-        moved = replace(moved, weight_bytes=None, weights=None, weight_source=PARTIAL)
-    return ceilings(
-        tokens=head.tokens_per_step or 1,
-        host_dispatch_ns=None if hidden else dispatch,
-        host_dispatch_source=source,
-        measured_tokens_per_s=head.rate.tokens_per_s,
-        moved=moved,
-        peak_bandwidth=peak,
-        peak_source=peak_source,
-        busy_share=_busy_share(head),
-        busy_ns=head.steps["busy_ns"].median,
-        silence_ns=_much_silence(head, dispatch) if source == PROFILED else None,
-        bus=bus_of(
-            known,
-            options,
-            exposed_ns=head.bus_ns,
-            period_ns=head.steps["period_ns"].median,
-            nbytes=head.bus_bytes,
-        ),
-    )
-
-
-def _much_silence(head: Headline, dispatch: float | None) -> float | None:
-    """Silence that counted as waiting, where it is over 10 % of the host window."""
-    times = [ns for ns in head.host_time_ns.values() if ns]
-    window = sum(times) * (head.tokens_per_step or 1)
-    silence = head.silence_ns
-    if not dispatch or not silence or silence <= MUCH_SILENCE * window:
-        return None
-    return silence
-
-
-def _busy_share(head: Headline) -> float | None:
-    """Share of the step for which the GPU is busy: unprofiled where known, else as profiled."""
-    busy, step = head.steps["busy_ns"].median, head.rate.unprofiled_step_ns
-    if head.rate.source == GIVEN_BY_HAND and busy is not None and step:
-        return min(busy / step, 1.0)
-    idle = head.unprofiled_idle_share
-    idle = head.idle_share if idle is None or idle < 0 else idle
-    return None if idle is None else 1 - idle
-
-
-# Causes of idle time that a faster host shortens.
-FASTER_HOST = ("launch", "dispatch", "python", "runtime", "alloc", "compile", "unattributed")
-# Where reading the weights that shapes show takes less than this share of the time in matrix
-# products, most products recorded no usable shape.
-PARTIAL_SHARE = 0.02
-PARTIAL = "shapes cover only part of the matrix products"
-
-
-def _partial(moved: StepBytes, gemm_ns_per_token: float, peak: float, head: Headline) -> bool:
-    if moved.weight_source != FROM_SHAPES or not moved.weight_bytes:
-        return False
-    reading_ns = moved.weight_bytes * NS / peak
-    return reading_ns < PARTIAL_SHARE * gemm_ns_per_token * (head.tokens_per_step or 1)
-
-
-def _step_model(
-    head: Headline,
-    kernels: KernelTable,
-    limits: Ceilings,
-    quality: Quality,
-    graph: GraphConstants | None,
-) -> StepModel | None:
-    busy = head.steps["busy_ns"].median
-    period = head.rate.unprofiled_step_ns or head.steps["period_ns"].median
-    host = limits.host_dispatch_ns
-    if busy is None or period is None or host is None or quality.withholds("ceilings", "kernels"):
-        return None
-    tokens = head.tokens_per_step or 1
-    captured = (head.captured_share or 0) > 0.5
-    moved, peak = limits.step_bytes, limits.peak_bandwidth
-    weights_ns = moved.weight_bytes * NS / peak if moved.weight_bytes and peak else None
-    kinds = head.busy_kind_ns
-    return StepModel(
-        step_ns=period,
-        host_ns=host,
-        busy_ns=busy,
-        gemm_ns=kernels.busy_ns_by_class.get("gemm", 0.0) * tokens,
-        tokens=tokens,
-        kernels=head.steps["kernels"].median or 0,
-        bits=limits.bits,
-        bytes_ns=None
-        if weights_ns is None
-        else weights_ns + (moved.kv_bytes or 0) * NS / (peak or 1),
-        weights_ns=weights_ns,
-        replay_ns=graph.replay_ns if graph and not captured else None,
-        node_ns=graph.kernel_ns if graph and not captured else None,
-        moving_ns=(kinds["exposed_communication"] or 0) + (kinds["exposed_copies"] or 0),
-        bus_ns=head.bus_ns or 0.0,
-        silence_ns=_much_silence(head, host) or 0.0 if limits.launch_range else 0.0,
-        late_ns=_late(head),
-    )
-
-
-def _late(head: Headline) -> float | None:
-    """Idle time per step that a faster host could end: late, but neither in a wait nor a sync."""
-    parts = [head.idle_by_cause_ns[name] for name in FASTER_HOST]
-    if any(ns is None for ns in parts):
-        return None
-    late, most = sum(ns or 0.0 for ns in parts), head.unprofiled_late_per_token
-    return (late if most is None else min(late, most)) * (head.tokens_per_step or 1)

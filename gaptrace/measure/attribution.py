@@ -57,11 +57,7 @@ def op_around(trace: Trace, threads: Mapping[int, Activity], at: Ints) -> Ints:
 
 def owner_at(segments: Segments, instants: Ints) -> Ints:
     """The owner of the segment that holds each instant, -1 where none does."""
-    if segments.start.size == 0:
-        return np.full(instants.size, -1, np.int64)
-    index = np.searchsorted(segments.start, instants, side="right") - 1
-    inside = (index >= 0) & (instants < segments.end[np.maximum(index, 0)])
-    return np.where(inside, segments.owner[np.maximum(index, 0)], -1)
+    return np.append(segments.owner, -1)[iv.holding(segments.start, segments.end, instants)]
 
 
 def outermost_rows(trace: Trace, rows: Ints) -> Ints:
@@ -101,8 +97,6 @@ def enclosing(trace: Trace, rows: Ints, at: Ints, *, frames_of: Ints | None = No
             continue
         here = known[lanes == lane]
         segments = iv.innermost(trace.start[own], trace.start[own] + trace.dur[own])
-        if segments.start.size == 0:
-            continue
         result[here] = owner_at(segments._replace(owner=own[segments.owner]), trace.start[at[here]])
     return result
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace import intervals as iv
+from gaptrace import vocabulary
 from gaptrace.intervals import Intervals
 from gaptrace.knowledge.kernel_names import classify
 from gaptrace.knowledge.runtime_calls import BETWEEN, FROM_HOST, TO_HOST, copy_kind
@@ -15,13 +16,7 @@ from gaptrace.measure.links import Links, names_where
 from gaptrace.trace import Cat, Ints, Trace
 
 # The first three partition busy time; the others are what runs beside them.
-BUSY_KINDS = (
-    "compute",
-    "exposed_communication",
-    "exposed_copies",
-    "hidden_communication",
-    "hidden_copies",
-)
+BUSY_KINDS = tuple(vocabulary.BUSY_KINDS)
 # A step is bound by the bus where its exposed copies between host and device exceed this share.
 BUS_BOUND = 0.5
 
@@ -43,14 +38,11 @@ class BusyKinds:
 
     def within(self, start: Ints, end: Ints) -> npt.NDArray[np.int64]:
         """Nanoseconds by kind in each window, one column per entry of `BUSY_KINDS`."""
-        columns = [
-            iv.covered_before(part, end) - iv.covered_before(part, start) for part in self.sets
-        ]
-        return np.stack(columns, axis=1)
+        return np.stack([iv.overlap_with(part, start, end) for part in self.sets], axis=1)
 
     def bus_ns(self, start: Ints, end: Ints) -> Ints:
         """Exposed copies between host and device in each window, in ns."""
-        return iv.covered_before(self.bus, end) - iv.covered_before(self.bus, start)
+        return iv.overlap_with(self.bus, start, end)
 
     def bus_bytes(self, step: Ints, count: int) -> Ints:
         """Bytes between host and device of each step, in the direction that moves more.
@@ -89,10 +81,7 @@ def busy_kinds(trace: Trace, links: Links) -> BusyKinds:
     compute, communication = covered(~talking & ~crossing), covered(talking)
     copied = covered(crossing)
     exposed = iv.subtract(communication, compute)
-    before = iv.union(
-        np.concatenate((compute.start, communication.start)),
-        np.concatenate((compute.end, communication.end)),
-    )
+    before = iv.joined(compute, communication)
     bare = iv.subtract(copied, before)
     return BusyKinds(
         sets=(

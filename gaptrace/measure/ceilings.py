@@ -10,21 +10,35 @@ bandwidth of the bus over the bytes that cross it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gaptrace.knowledge.devices import Device as KnownDevice
 from gaptrace.measure.busy import BUS_BOUND
 from gaptrace.measure.gemm import Products
+from gaptrace.measure.headline import (
+    GIVEN_BY_HAND,
+    PROFILED,
+    Headline,
+    basis_of,
+    host_bound,
+)
 from gaptrace.measure.options import Options
+from gaptrace.measure.quality import Quality
 from gaptrace.measure.stats import nearest_rank
 from gaptrace.measure.steps import Steps
+from gaptrace.quantity import AT_MOST, EXACT
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.analysis import Ceilings
 from gaptrace.trace import Trace
 
 NS = 1e9
 FROM_SHAPES = "shapes of matrix products"
+# Where reading the weights that shapes show takes less than this share of the time in matrix
+# products, most products recorded no usable shape.
+PARTIAL_SHARE = 0.02
+PARTIAL = "shapes cover only part of the matrix products"
 
 
 @dataclass(frozen=True)
@@ -53,37 +67,6 @@ class Bus:
     nbytes: float | None = None
     bandwidth: float | None = None
     source: str | None = None
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    """Ceilings of one step in tokens per second; None where an ingredient is unknown.
-
-    host_dispatch_ns and its source: what the launch ceiling was computed from. binding: `launch`
-    or `bandwidth`, the smaller. distance: measured rate / binding ceiling. handover_bits: bits
-    per weight at which both are equal; above it the step is bandwidth-bound. bits: bits per
-    weight now. busy_share: share of the step for which the GPU is busy, unprofiled where known.
-    paced_by: see `pacing`; a ceiling can be the lower one and yet not be what the step waits for.
-    launch_range: the launch ceiling with and without the silence that counted as waiting, None
-    where that makes no difference. bus_tokens_per_s: only where the bus binds.
-    """
-
-    launch_tokens_per_s: float | None
-    bandwidth_tokens_per_s: float | None
-    binding: str | None
-    distance: float | None
-    handover_bits: float | None
-    bits: float | None
-    host_dispatch_ns: float | None
-    host_dispatch_source: str
-    step_bytes: StepBytes
-    peak_bandwidth: float | None
-    peak_source: str | None
-    busy_share: float | None = None
-    paced_by: str | None = None
-    launch_range: tuple[float, float] | None = None
-    bus_tokens_per_s: float | None = None
-    bus: Bus = Bus()
 
 
 # Waiting that nothing but silence speaks for, beyond this share of the host window, makes the
@@ -119,8 +102,8 @@ def weights_from_shapes(trace: Trace, steps: Steps, products: Products) -> tuple
     rows = products.rows
     if rows.size == 0 or not steps.counted.any():
         return None
-    step = np.searchsorted(steps.host_start, trace.start[rows], side="right") - 1
-    inside = (step >= 0) & (trace.start[rows] < steps.host_end[np.maximum(step, 0)])
+    step = steps.host_step(trace.start[rows])
+    inside = step >= 0
     if not inside.any():
         return None
     per_step = np.bincount(step[inside], weights=products.bytes[inside], minlength=len(steps))
@@ -133,34 +116,113 @@ def weights_from_shapes(trace: Trace, steps: Steps, products: Products) -> tuple
     return int(per_step[index]), float(count[index])
 
 
-def step_bytes(
-    trace: Trace,
-    steps: Steps | None,
-    products: Products,
-    options: Options,
-    manifest: Manifest,
-) -> StepBytes:
-    """What one step must read: from the options, else the manifest, else the shapes."""
-    from_shapes = weights_from_shapes(trace, steps, products) if steps is not None else None
-    weights = from_shapes[1] if from_shapes else None
-    weight_bytes: int | None = None
-    source: str | None = None
-    if options.weight_bytes is not None:
-        weight_bytes, source = options.weight_bytes, "--weight-bytes"
-    elif manifest.weight_bytes is not None:
-        weight_bytes, source = manifest.weight_bytes, "run manifest"
-    elif from_shapes:
-        weight_bytes, source = from_shapes[0], FROM_SHAPES
-    if weight_bytes is not None and source != FROM_SHAPES:
-        if manifest.weight_bytes is not None and manifest.bits_per_weight:
-            weights = weight_bytes * 8 / manifest.bits_per_weight
-        elif weights is None:
-            weights = weight_bytes / 2  # 16 bits a weight, unless something says otherwise
-    if options.kv_bytes is not None:
-        return StepBytes(weight_bytes, weights, source, options.kv_bytes, "--kv-bytes")
-    if manifest.kv_bytes is not None:
-        return StepBytes(weight_bytes, weights, source, manifest.kv_bytes, "run manifest")
-    return StepBytes(weight_bytes, weights, source, None, "weights only")
+@dataclass(frozen=True)
+class Given:
+    """What is known beside the trace: options, the run's manifest, the datasheet of the GPU."""
+
+    options: Options
+    manifest: Manifest
+    known: KnownDevice | None
+
+    def peak_bandwidth(self) -> tuple[float | None, str | None]:
+        """Peak bandwidth in bytes/s and its source: measured, else given, else datasheet."""
+        known = self.known
+        if self.manifest.copy_bandwidth is not None:
+            return self.manifest.copy_bandwidth, "measured copy"
+        if self.options.peak_bandwidth is not None:
+            return self.options.peak_bandwidth, "--peak-bandwidth"
+        if known is not None and known.bandwidth_bytes_per_s is not None:
+            doubt = ", doubtful" if known.doubtful else ""
+            return known.bandwidth_bytes_per_s, f"datasheet ({known.title}{doubt})"
+        return None, None
+
+    def bus(self, head: Headline) -> Bus:
+        """What a step copies over the bus, and how fast that is: given, else from the datasheet."""
+        exposed, period, known = head.bus_ns, head.steps["period_ns"].median, self.known
+        bound = bool(exposed and period and exposed > BUS_BOUND * period)
+        bandwidth: float | None = self.options.bus_bandwidth
+        source = None if bandwidth is None else "--bus-bandwidth"
+        if bandwidth is None and known is not None and known.bus_bytes_per_s is not None:
+            bandwidth, source = known.bus_bytes_per_s, f"datasheet ({known.title})"
+        return Bus(bound, head.bus_bytes or None, bandwidth, source)
+
+    def step_bytes(self, trace: Trace, steps: Steps | None, products: Products) -> StepBytes:
+        """What one step must read: from the options, else the manifest, else the shapes."""
+        options, manifest = self.options, self.manifest
+        from_shapes = weights_from_shapes(trace, steps, products) if steps is not None else None
+        weights = from_shapes[1] if from_shapes else None
+        weight_bytes: int | None = None
+        source: str | None = None
+        if options.weight_bytes is not None:
+            weight_bytes, source = options.weight_bytes, "--weight-bytes"
+        elif manifest.weight_bytes is not None:
+            weight_bytes, source = manifest.weight_bytes, "run manifest"
+        elif from_shapes:
+            weight_bytes, source = from_shapes[0], FROM_SHAPES
+        if weight_bytes is not None and source != FROM_SHAPES:
+            if manifest.weight_bytes is not None and manifest.bits_per_weight:
+                weights = weight_bytes * 8 / manifest.bits_per_weight
+            elif weights is None:
+                weights = weight_bytes / 2  # 16 bits a weight, unless something says otherwise
+        if options.kv_bytes is not None:
+            return StepBytes(weight_bytes, weights, source, options.kv_bytes, "--kv-bytes")
+        if manifest.kv_bytes is not None:
+            return StepBytes(weight_bytes, weights, source, manifest.kv_bytes, "run manifest")
+        return StepBytes(weight_bytes, weights, source, None, "weights only")
+
+
+def ceilings_of(
+    head: Headline, quality: Quality, given: Given, moved: StepBytes, gemm_ns_per_token: float
+) -> Ceilings:
+    """The ceilings of the step that a headline is of; `moved` is what the step must read."""
+    dispatch = head.steps["host_dispatch_ns"].median
+    source = PROFILED
+    if head.rate.issue_ns is not None:
+        dispatch, source = head.rate.issue_ns, "unprofiled issue time"
+    if quality.withholds("ceilings", "host_dispatch"):
+        dispatch = head.rate.issue_ns
+    bound = host_bound(head.rate, given.manifest)
+    if bound is not None and dispatch is not None and dispatch > bound[0]:
+        dispatch, source = bound[0], f"{bound[1]}, its upper bound"
+    peak, peak_source = given.peak_bandwidth()
+    tokens = head.tokens_per_step or 1
+    if moved.weight_source == FROM_SHAPES and moved.weight_bytes and peak:
+        reading_ns = moved.weight_bytes * NS / peak
+        if reading_ns < PARTIAL_SHARE * gemm_ns_per_token * tokens:
+            moved = replace(moved, weight_bytes=None, weights=None, weight_source=PARTIAL)
+    return ceilings(
+        tokens=tokens,
+        host_dispatch_ns=None if quality.withholds("ceilings") else dispatch,
+        host_dispatch_source=source,
+        measured_tokens_per_s=head.rate.tokens_per_s,
+        moved=moved,
+        peak_bandwidth=peak,
+        peak_source=peak_source,
+        busy_share=_busy_share(head),
+        busy_ns=head.steps["busy_ns"].median,
+        silence_ns=much_silence(head, dispatch) if source == PROFILED else None,
+        bus=given.bus(head),
+    )
+
+
+def _busy_share(head: Headline) -> float | None:
+    """Share of the step for which the GPU is busy: unprofiled where known, else as profiled."""
+    busy, step = head.steps["busy_ns"].median, head.rate.unprofiled_step_ns
+    if head.rate.source == GIVEN_BY_HAND and busy is not None and step:
+        return min(busy / step, 1.0)
+    idle = head.rate.unprofiled_idle_share
+    idle = head.idle_share if idle is None or idle < 0 else idle
+    return None if idle is None else 1 - idle
+
+
+def much_silence(head: Headline, dispatch: float | None) -> float | None:
+    """Silence that counted as waiting, where it is over 10 % of the host window."""
+    times = [ns for ns in head.host_time_ns.values() if ns]
+    window = sum(times) * (head.tokens_per_step or 1)
+    silence = head.silence_ns
+    if not dispatch or not silence or silence <= MUCH_SILENCE * window:
+        return None
+    return silence
 
 
 def ceilings(
@@ -179,6 +241,8 @@ def ceilings(
 ) -> Ceilings:
     """The ceilings of a step that makes `tokens` tokens, the crossover, and what paces it.
 
+    The smaller ceiling binds; it can be the lower one and yet not be what the step waits for (see
+    `pacing`). distance: measured rate over it. What rests on an unknown ingredient is None.
     silence_ns: what was taken for waiting, and left out of the dispatch time, on no other evidence
     than silence; None where the dispatch time does not rest on it or it is no large part.
     """
@@ -210,188 +274,24 @@ def ceilings(
         bandwidth_tokens_per_s=bandwidth,
         binding=binding,
         distance=measured_tokens_per_s / lowest if measured_tokens_per_s and lowest else None,
-        handover_bits=handover,
-        bits=bits,
+        handover_bits_per_weight=handover,
+        bits_per_weight=bits,
         host_dispatch_ns=host_dispatch_ns,
         host_dispatch_source=host_dispatch_source,
-        step_bytes=moved,
-        peak_bandwidth=peak_bandwidth,
-        peak_source=peak_source,
+        host_dispatch_basis=basis_of(host_dispatch_source),
+        host_dispatch_bound=AT_MOST if host_dispatch_source.endswith("upper bound") else EXACT,
+        weight_bytes=moved.weight_bytes,
+        weight_bytes_source=moved.weight_source,
+        kv_bytes=moved.kv_bytes,
+        kv_bytes_source=moved.kv_source,
+        peak_bandwidth_bytes_per_s=peak_bandwidth,
+        peak_bandwidth_source=peak_source,
         busy_share=busy_share,
         paced_by=pacing(busy_share, busy_ns, host_dispatch_ns),
-        launch_range=launch_range,
+        launch_tokens_per_s_range=launch_range,
         bus_tokens_per_s=over_bus,
-        bus=bus,
+        bus_bound=bus.bound,
+        bus_bytes=bus.nbytes,
+        bus_bandwidth_bytes_per_s=bus.bandwidth,
+        bus_bandwidth_source=bus.source,
     )
-
-
-def peak_bandwidth(
-    known: KnownDevice | None, options: Options, manifest: Manifest
-) -> tuple[float | None, str | None]:
-    """Peak bandwidth in bytes per second and its source: measured, else given, else datasheet."""
-    if manifest.copy_bandwidth is not None:
-        return manifest.copy_bandwidth, "measured copy"
-    if options.peak_bandwidth is not None:
-        return options.peak_bandwidth, "--peak-bandwidth"
-    if known is not None and known.bandwidth_bytes_per_s is not None:
-        doubt = ", doubtful" if known.doubtful else ""
-        return known.bandwidth_bytes_per_s, f"datasheet ({known.title}{doubt})"
-    return None, None
-
-
-def bus_of(
-    known: KnownDevice | None,
-    options: Options,
-    *,
-    exposed_ns: float | None,
-    period_ns: float | None,
-    nbytes: float | None,
-) -> Bus:
-    """What a step copies over the bus, and how fast that is: given, else from the datasheet."""
-    bound = bool(exposed_ns and period_ns and exposed_ns > BUS_BOUND * period_ns)
-    bandwidth: float | None = options.bus_bandwidth
-    source = None if bandwidth is None else "--bus-bandwidth"
-    if bandwidth is None and known is not None and known.bus_bytes_per_s is not None:
-        bandwidth, source = known.bus_bytes_per_s, f"datasheet ({known.title})"
-    return Bus(bound, nbytes or None, bandwidth, source)
-
-
-# Identical work differs by more than this between two recordings.
-SAME_STEP = 0.01
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """A step under one change: its time in ns, tokens per second, and the ceiling that then binds.
-
-    binding: `launch` or `bandwidth`, the smaller ceiling after the change; None where one of them
-    is unknown. paced_by: `gpu` or `host`, the slower of the two in the model after the change.
-    changes: whether the step becomes shorter or longer by 1 % or more. host_ns, busy_ns: its sides.
-    """
-
-    id: str
-    title: str
-    step_ns: float
-    tokens_per_s: float
-    binding: str | None
-    paced_by: str
-    changes: bool
-    host_ns: float
-    busy_ns: float
-
-
-@dataclass(frozen=True)
-class Change:
-    """What is asked: bits per weight (None: as now), speed of GPU, bus and host, capture."""
-
-    bits: float | None = None
-    gpu: float = 1.0
-    bus: float = 1.0
-    host: float = 1.0
-    captured: bool = False
-
-
-@dataclass(frozen=True)
-class StepModel:
-    """The simplest model that says where a change lands: the slower of host and GPU, plus a rest.
-
-    step = max(host, busy) + rest, with the rest taken from the measured step and kept: it is time
-    in which neither hides the other (waits, launch latency). All ns per step; gemm_ns is the part
-    of busy_ns that shrinks with the weights; bytes_ns is what reading the step's bytes takes at
-    peak bandwidth, of which weights_ns for the weights. moving_ns is the part of busy_ns that is
-    exposed copies and communication, which no faster GPU shortens, bus_ns that of copies between
-    host and device. silence_ns is what host_ns leaves out on no other evidence than silence.
-    late_ns is the idle time that a faster host could end, None where unknown.
-    """
-
-    step_ns: float
-    host_ns: float
-    busy_ns: float
-    gemm_ns: float
-    tokens: float
-    kernels: float
-    bits: float | None = None
-    bytes_ns: float | None = None
-    weights_ns: float | None = None
-    replay_ns: float | None = None
-    node_ns: float | None = None
-    moving_ns: float = 0.0
-    bus_ns: float = 0.0
-    silence_ns: float = 0.0
-    late_ns: float | None = None
-
-    @property
-    def bus_bound(self) -> bool:
-        """Whether copies between host and device take over half of the step."""
-        return self.bus_ns > BUS_BOUND * self.step_ns
-
-    @property
-    def rest_ns(self) -> float:
-        """What the slower side does not explain."""
-        return max(self.step_ns - max(self.host_ns, self.busy_ns), 0.0)
-
-    def what_ifs(self) -> tuple[WhatIf, ...]:
-        """The step with 8- and 4-bit weights, a faster GPU, bus and host, and captured.
-
-        Each changes its own part alone. What crosses the bus may be weights or cache, so a step
-        that is bound by it is not said to gain or not to gain by smaller weights.
-        """
-        asked = [
-            (f"weights_{bits}", f"weights at {bits} bits", Change(bits=bits))
-            for bits in (() if self.bus_bound else (8, 4))
-            if self.bits is not None and self.bits > bits
-        ]
-        asked.append(("gpu_x2", "a GPU twice as fast", Change(gpu=2)))
-        if self.bus_bound:
-            asked.append(("bus_x2", "a link to the host twice as fast", Change(bus=2)))
-        asked.append(("host_x2", "a host twice as fast", Change(host=2)))
-        if self.node_ns is not None and self.replay_ns is not None:
-            asked.append(("captured", "captured into one graph", Change(captured=True)))
-        return tuple(self.changed(change, name, title) for name, title, change in asked)
-
-    def _binding(self, host_ns: float, moved_ns: float | None) -> str | None:
-        """The lower ceiling, None where silence makes the launch ceiling a range across both."""
-        if moved_ns is None or host_ns <= moved_ns < host_ns + self.silence_ns:
-            return None
-        return "launch" if host_ns > moved_ns else "bandwidth"
-
-    def changed(self, change: Change, name: str = "", title: str = "") -> WhatIf:
-        """The step under a change.
-
-        Fewer bits shrink the GEMM time and the weights' bytes in proportion; a faster GPU shrinks
-        its computing, a faster bus what crosses it; capture replaces the host's work by one replay,
-        after which nothing is left unexplained but the replay, and adds the front end's time to
-        every kernel. A faster host ends only idle time for which the host was late.
-        """
-        host, moved, rest, bus = self.host_ns, self.bytes_ns, self.rest_ns, self.bus_ns
-        computing = max(self.busy_ns - self.moving_ns, 0.0)
-        moving = self.busy_ns - computing
-        if change.bits is not None and self.bits:
-            less = 1 - min(change.bits / self.bits, 1.0)
-            computing -= min(self.gemm_ns, computing) * less
-            if moved is not None and self.weights_ns is not None:
-                moved -= self.weights_ns * less
-        computing /= change.gpu
-        moving -= bus - bus / change.bus
-        bus /= change.bus
-        busy = computing + moving
-        if change.captured and self.replay_ns is not None and self.node_ns is not None:
-            host = self.replay_ns
-            busy += self.kernels * self.node_ns
-            rest = host / change.host
-        host /= change.host
-        step = max(host, busy) + rest
-        if busy == self.busy_ns and self.late_ns is not None:
-            step = max(step, self.step_ns - self.late_ns)
-        moved = None if moved is None else moved / change.gpu
-        return WhatIf(
-            name,
-            title,
-            step,
-            self.tokens * NS / step if step else 0.0,
-            "bus" if bus > BUS_BOUND * step else self._binding(host, moved),
-            paced_by="host" if host > busy else "gpu",
-            changes=abs(step - self.step_ns) >= SAME_STEP * self.step_ns,
-            host_ns=host,
-            busy_ns=busy,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from gaptrace.measure import clocks
 from gaptrace.measure.clocks import Clock
 from gaptrace.measure.gaps import Gaps, device_gaps
 from gaptrace.measure.links import Links, codes_in
+from gaptrace.measure.stats import share
 from gaptrace.measure.threads import Activity
+from gaptrace.results.analysis import DeviceFigures
 from gaptrace.trace import Cat, Trace
 
 
@@ -21,42 +23,20 @@ from gaptrace.trace import Cat, Trace
 class Device:
     """One device over the whole trace, from its first start to its latest end.
 
-    device: the trace's own id as text. Counts are of GPU ops (kernels, copies, memsets) unless
-    named otherwise; times are ns. `launch_calls` are distinct calls that own an op,
-    `kernel_launch_calls` those that own a kernel, `graph_launches` those that replay a graph.
-    `starts_before_launch` counts ops whose start lies before their launch call's start, and
-    `largest_skew_ns` is the largest such distance. clock: causality, both ways.
+    code: in the trace's table of devices, -1 for several as one. clock: causality, both ways.
     """
 
-    device: str
     code: int
     links: Links
     gaps: Gaps
     busy: iv.Intervals
-    gpu_ops: int
-    kernels: int
-    span_ns: int
-    busy_ns: int
-    launch_calls: int
-    kernel_launch_calls: int
-    graph_launches: int
-    ops_in_graphs: int
-    kernels_in_graphs: int
-    orphans: int
-    starts_before_launch: int
-    largest_skew_ns: int
-    kernel_dur_sum_ns: int
     clock: Clock
+    figures: DeviceFigures
 
     @property
-    def idle_ns(self) -> int:
-        """Span less busy time, in ns."""
-        return self.span_ns - self.busy_ns
-
-    @property
-    def idle_by_cause_ns(self) -> dict[str, int]:
-        """Idle ns by cause; sums to `idle_ns`."""
-        return self.gaps.by_cause()
+    def device(self) -> str:
+        """The trace's own id as text."""
+        return self.figures.device
 
 
 def devices(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> tuple[Device, ...]:
@@ -65,7 +45,8 @@ def devices(trace: Trace, links: Links, threads: Mapping[int, Activity]) -> tupl
     present.sort(key=lambda code: _natural(trace.devices[code]))
     clock = clocks.clocks(trace, links)
     return tuple(
-        _figures(trace, code, links.of_device(code), threads, clock[code]) for code in present
+        _measured(trace, trace.devices[code], code, links.of_device(code), threads, clock[code])
+        for code in present
     )
 
 
@@ -81,8 +62,8 @@ def together(trace: Trace, members: tuple[Device, ...], threads: Mapping[int, Ac
         )
     )
     clock = clocks.together([member.clock for member in members])
-    found = _figures(trace, members[0].code, links, threads, clock)
-    return replace(found, device=", ".join(member.device for member in members), code=-1)
+    name = ", ".join(member.device for member in members)
+    return _measured(trace, name, -1, links, threads, clock)
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
@@ -91,22 +72,27 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
 
 
-def _figures(
-    trace: Trace, code: int, links: Links, threads: Mapping[int, Activity], clock: Clock
+def _measured(
+    trace: Trace,
+    name: str,
+    code: int,
+    links: Links,
+    threads: Mapping[int, Activity],
+    clock: Clock,
 ) -> Device:
     kernel = links.cat == Cat.KERNEL
     known = links.launched
     busy = iv.union(links.start, links.end)
-    return Device(
-        device=trace.devices[code],
-        code=code,
-        links=links,
-        gaps=device_gaps(trace, links, threads),
-        busy=busy,
+    gaps = device_gaps(trace, links, threads)
+    span_ns, busy_ns = int(links.end.max() - links.start.min()), iv.length(busy)
+    figures = DeviceFigures(
+        device=name,
         gpu_ops=int(links.row.size),
         kernels=int(kernel.sum()),
-        span_ns=int(links.end.max() - links.start.min()),
-        busy_ns=iv.length(busy),
+        span_ns=span_ns,
+        busy_ns=busy_ns,
+        idle_ns=span_ns - busy_ns,
+        gaps=len(gaps),
         launch_calls=int(links.calls.size),
         kernel_launch_calls=int(iv.distinct(links.launch[known & kernel]).size),
         graph_launches=int(iv.distinct(links.launch[links.replayed]).size),
@@ -115,6 +101,12 @@ def _figures(
         orphans=int((~known).sum()),
         starts_before_launch=clock.early,
         largest_skew_ns=clock.largest_early_ns,
+        blocking_calls=clock.blocking,
+        ends_before_work=clock.late,
+        clock_skew_ns=clock.skew_ns,
+        clock_offset_range_ns=clock.offset_ns if clock.constant else None,
         kernel_dur_sum_ns=int((links.end - links.start)[kernel].sum()),
-        clock=clock,
+        idle_by_cause_ns=gaps.by_cause(),
+        idle_share=share(span_ns - busy_ns, span_ns),
     )
+    return Device(code, links, gaps, busy, clock, figures)

@@ -86,11 +86,6 @@ def gap_steps(analysis: Analysis) -> Ints:
     device, steps = analysis.device, analysis.step_table
     if device is None:
         return np.empty(0, np.int64)
-    if steps is None or not steps.has_ops.any():
+    if steps is None:
         return np.full(len(device.gaps), -1, np.int64)
-    usable = np.flatnonzero(steps.has_ops)
-    # A gap belongs to the window that holds its end; the window's own end counts as inside.
-    index = np.searchsorted(steps.gpu_start[usable], device.gaps.end, side="left") - 1
-    found = usable[np.maximum(index, 0)]
-    inside = (index >= 0) & (device.gaps.end <= steps.gpu_end[found])
-    return np.where(inside, found, -1)
+    return steps.gap_step(device.gaps.end)

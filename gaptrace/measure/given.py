@@ -13,14 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+import msgspec
+
 from gaptrace.errors import OptionError
-from gaptrace.measure.headline import PROFILED, Headline, Rate, rate_range
+from gaptrace.measure.headline import PROFILED, Headline, rate_range
 from gaptrace.measure.kind import INFERENCE, TRAINING
 from gaptrace.measure.options import NOT_GIVEN, GivenStep
 from gaptrace.measure.quality import LIMITED, NOTE, Quality, Reason
+from gaptrace.measure.stats import share
 from gaptrace.measure.steps import Steps
 from gaptrace.quantity import COUNT, GIVEN, NS, TOKENS_PER_S, TRACED, UNPROFILED, Quantity, Words
-from gaptrace.results.analysis import TOKENS_ASSUMED
+from gaptrace.results.analysis import TOKENS_ASSUMED, Rate
 
 STEP, RATE = "--unprofiled-step", "--tokens-per-second"
 EXAMPLE = {STEP: "40.65ms", RATE: "24.6"}
@@ -166,7 +169,8 @@ def _rate(timed: _Timed, head: Headline, steps: Steps | None, given: GivenStep) 
     rate = given.tokens_per_s
     if rate is None and head.has_tokens and head.tokens_per_step:
         rate = head.tokens_per_step * 1e9 / step
-    return replace(
+    idle = None if busy is None or step < busy else int(step - busy)
+    return msgspec.structs.replace(
         head.rate,
         tokens_per_s=rate,
         tokens_per_s_range=rate_range(steps, step),
@@ -174,7 +178,8 @@ def _rate(timed: _Timed, head: Headline, steps: Steps | None, given: GivenStep) 
         source=GIVEN,
         dilation=period / step if period and head.complete else None,
         unprofiled_step_ns=round(step),
-        unprofiled_idle_ns=None if busy is None or step < busy else int(step - busy),
+        unprofiled_idle_ns=idle,
+        unprofiled_idle_share=share(idle, step),
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,47 +15,20 @@ from gaptrace.measure.kind import INFERENCE
 from gaptrace.measure.labels import DECODE
 from gaptrace.measure.populations import mixed_rate
 from gaptrace.measure.quality import Quality
-from gaptrace.measure.stats import Spread, spread
+from gaptrace.measure.stats import Spread, share, spread
 from gaptrace.measure.steps import Steps
 from gaptrace.measure.tokens import ACCEPTED, GIVEN, MANIFEST
+from gaptrace.quantity import TRACED, UNPROFILED
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.analysis import Rate
+from gaptrace.vocabulary import STEP_METRICS
 
 GIVEN_SOURCES = (GIVEN, MANIFEST, ACCEPTED)
-# The source of a rate that is known under the profiler alone.
-PROFILED = "as profiled"
-# The source of a rate that follows from a step given by hand.
-GIVEN_BY_HAND = "given"
+# The sources of a rate: under the profiler alone, and from a step given by hand.
+PROFILED, GIVEN_BY_HAND = "as profiled", "given"
+# From this share of kernels inside replays on, the step counts as captured.
+CAPTURED = 0.5
 ABSENT = Spread(None, None, None, 0)
-STEP_METRICS = (
-    "period_ns",
-    "busy_ns",
-    "idle_ns",
-    "kernels",
-    "launches",
-    "copies",
-    "memsets",
-    "host_dispatch_ns",
-)
-
-
-@dataclass(frozen=True)
-class Rate:
-    """Tokens per second and the unprofiled truth where the run recorded it.
-
-    tokens_per_s_range: under speculation, at the fewest and the most tokens a step can give; None
-    for no bound. steps_per_s: of steps of any kind. source: `unprofiled`, `given` or `as profiled`.
-    dilation: profiled / unprofiled step time.
-    """
-
-    tokens_per_s: float | None = None
-    tokens_per_s_range: tuple[float | None, float | None] | None = None
-    steps_per_s: float | None = None
-    source: str = PROFILED
-    profiled_tokens_per_s: float | None = None
-    dilation: float | None = None
-    unprofiled_step_ns: int | None = None
-    unprofiled_idle_ns: int | None = None
-    issue_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +45,7 @@ class Headline:
     the exposed copies between host and device, and of the bytes that cross.
     """
 
+    rate: Rate
     kind: str = DECODE
     has_tokens: bool = True
     count: int = 0
@@ -89,19 +63,24 @@ class Headline:
     bus_bytes: float | None = None
     kernels_per_graph_launch: float | None = None
     captured_share: float | None = None
-    rate: Rate = field(default_factory=Rate)
 
     @property
     def idle_share(self) -> float | None:
         """Median idle over median period of a step, as profiled."""
-        idle, period = self.steps["idle_ns"].median, self.steps["period_ns"].median
-        return idle / period if idle is not None and period else None
+        return share(self.steps["idle_ns"].median, self.steps["period_ns"].median)
 
     @property
-    def unprofiled_idle_share(self) -> float | None:
-        """Unprofiled idle over unprofiled step time."""
-        idle, step = self.rate.unprofiled_idle_ns, self.rate.unprofiled_step_ns
-        return idle / step if idle is not None and step else None
+    def captured(self) -> bool:
+        """Whether most kernels of the steps come from graph replays."""
+        return (self.captured_share or 0.0) > CAPTURED
+
+    @property
+    def step_ns(self) -> int | None:
+        """Step time in ns: unprofiled where it was measured, else the median period."""
+        if self.rate.unprofiled_step_ns is not None:
+            return self.rate.unprofiled_step_ns
+        median = self.steps["period_ns"].median
+        return None if median is None else int(median)
 
     @property
     def unprofiled_idle_per_token(self) -> float | None:
@@ -123,14 +102,6 @@ class Headline:
         return None if idle is None else max(idle - (self.idle_by_cause_ns["graph_node"] or 0), 0.0)
 
 
-class HasHeadline(Protocol):
-    """What has been measured as far as its headline."""
-
-    @property
-    def headline(self) -> Headline:
-        """Medians over complete decode steps."""
-
-
 def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headline:
     """The headline of a device's steps; every figure that `quality` withholds is None."""
     if steps is None or not len(steps) or quality.withholds("steps"):
@@ -144,7 +115,7 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
             idle_by_cause_ns=dict.fromkeys(CAUSES),
             busy_by_kind_ns=dict.fromkeys(BUSY_KINDS),
             busy_kind_ns=dict.fromkeys(BUSY_KINDS),
-            rate=_rate(None, None, None, manifest),
+            rate=_rate(manifest, tokens=manifest.tokens or 1),
         )
     counted = steps.counted
     last_open = np.zeros(len(steps), np.bool_)
@@ -181,7 +152,9 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
         rate = 1e9 / (per_token["period_ns"].median or np.inf)
         if steps.population.mixed:
             rate = mixed_rate(steps.tokens[counted], steps.period_ns[counted])
-    found = _rate(rate, period, busy, manifest) if has_tokens else _stepped(period, busy, manifest)
+    bounds = None
+    if not quality.withholds("period", "steps"):
+        bounds = rate_range(steps, manifest.step_ns or period)
     return Headline(
         kind=steps.kind.kind,
         has_tokens=has_tokens,
@@ -214,11 +187,13 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
         bus_bytes=spread(steps.bus_bytes[counted]).median,
         kernels_per_graph_launch=inside / graphs if graphs else None,
         captured_share=inside / kernels if kernels else None,
-        rate=replace(
-            found,
-            tokens_per_s_range=None
-            if quality.withholds("period", "steps")
-            else rate_range(steps, found.unprofiled_step_ns or period),
+        rate=_rate(
+            manifest,
+            tokens=manifest.tokens or 1 if has_tokens else None,
+            profiled=rate,
+            period=period,
+            busy=busy,
+            bounds=bounds,
         ),
     )
 
@@ -248,30 +223,35 @@ def _ratio(
 
 
 def _rate(
-    profiled: float | None, period: float | None, busy: float | None, manifest: Manifest
+    manifest: Manifest,
+    *,
+    tokens: float | None,
+    profiled: float | None = None,
+    period: float | None = None,
+    busy: float | None = None,
+    bounds: tuple[float | None, float | None] | None = None,
 ) -> Rate:
-    found = _stepped(period, busy, manifest)
-    if manifest.step_ns is None:
-        return replace(found, tokens_per_s=profiled, profiled_tokens_per_s=profiled)
-    return replace(
-        found,
-        tokens_per_s=(manifest.tokens or 1) * 1e9 / manifest.step_ns,
-        profiled_tokens_per_s=profiled,
-    )
+    """The rate of steps of `tokens` tokens, by unprofiled times where the run has them.
 
-
-def _stepped(period: float | None, busy: float | None, manifest: Manifest) -> Rate:
-    """The rate of steps, whatever they make."""
+    profiled: tokens per second as traced. tokens: None where the steps make none.
+    """
     step = manifest.step_ns
     if step is None:
-        return Rate(steps_per_s=1e9 / period if period else None)
+        steps_per_s, tokens_per_s, idle = 1e9 / period if period else None, profiled, None
+    else:
+        steps_per_s, tokens_per_s = 1e9 / step, None if tokens is None else tokens * 1e9 / step
+        idle = None if busy is None else int(step - busy)
     return Rate(
-        steps_per_s=1e9 / step,
-        source="unprofiled",
-        dilation=period / step if period else None,
+        tokens_per_s=tokens_per_s,
+        source=PROFILED if step is None else "unprofiled",
+        profiled_tokens_per_s=profiled,
+        dilation=share(period, step),
         unprofiled_step_ns=step,
-        unprofiled_idle_ns=None if busy is None else int(step - busy),
-        issue_ns=manifest.issue_ns,
+        unprofiled_idle_ns=idle,
+        unprofiled_idle_share=share(idle, step),
+        issue_ns=None if step is None else manifest.issue_ns,
+        tokens_per_s_range=bounds,
+        steps_per_s=steps_per_s,
     )
 
 
@@ -288,10 +268,12 @@ def host_bound(rate: Rate, manifest: Manifest) -> tuple[int, str] | None:
     return min(((ns, name) for ns, name in known if ns), key=lambda item: item[0], default=None)
 
 
-def step_ns(analysis: HasHeadline) -> int | None:
-    """Step time in ns: unprofiled where it was measured, else the median profiled period."""
-    head = analysis.headline
-    if head.rate.unprofiled_step_ns is not None:
-        return head.rate.unprofiled_step_ns
-    median = head.steps["period_ns"].median
-    return None if median is None else int(median)
+def basis_of(source: str) -> str:
+    """The basis of a figure by the source that is named with it."""
+    return (
+        TRACED
+        if source == PROFILED
+        else GIVEN_BY_HAND
+        if source.startswith(GIVEN_BY_HAND)
+        else UNPROFILED
+    )

@@ -129,16 +129,8 @@ def host_clock(
         sets=sets,
         rest={lane: activity.rest for lane, activity in threads.items()},
         silence={lane: activity.silence for lane, activity in threads.items()},
-        compiling=_together([activity.compile for activity in threads.values()]),
+        compiling=iv.joined(*(activity.compile for activity in threads.values())),
         overhead=iv.union(trace.start[rows], trace.start[rows] + trace.dur[rows]),
-    )
-
-
-def _together(parts: list[Intervals]) -> Intervals:
-    if not parts:
-        return iv.union(np.empty(0, np.int64), np.empty(0, np.int64))
-    return iv.union(
-        np.concatenate([part.start for part in parts]), np.concatenate([part.end for part in parts])
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gaptrace.measure.labels import DECODE, Label, read_label, read_together
 from gaptrace.measure.links import Links, names_where
-from gaptrace.measure.turns import holding, in_turn
+from gaptrace.measure.turns import holding, in_turn, nested
 from gaptrace.trace import Cat, Ints, Trace
 
 PIECES = ("step", "verify", "draft", "draft_extend", "capture")
@@ -60,14 +60,7 @@ def _nested(trace: Trace, row: int, labels: dict[int, Label], rows: Ints) -> Lab
     label = labels[row]
     if label.tokens is not None and label.phase is not None:
         return label
-    start, end = int(trace.start[row]), int(trace.start[row] + trace.dur[row])
-    inside = rows[
-        (rows != row)
-        & (trace.lane[rows] == trace.lane[row])
-        & (trace.start[rows] >= start)
-        & (trace.start[rows] + trace.dur[rows] <= end)
-    ]
-    for other in inside.tolist():
+    for other in nested(trace, row, rows).tolist():
         if labels[other].known:
             label = label.filled_from(labels[other])
     return label

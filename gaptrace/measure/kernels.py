@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from gaptrace import vocabulary
 from gaptrace.knowledge.kernel_names import classify, is_split_k_reducer
 from gaptrace.knowledge.short_names import short_names
 from gaptrace.measure.attribution import Origin, origins
@@ -17,6 +19,7 @@ from gaptrace.measure.links import Links, names_where
 from gaptrace.measure.stats import nearest_rank
 from gaptrace.measure.steps import Steps
 from gaptrace.measure.threads import Activity
+from gaptrace.results.analysis import KernelRow, Kernels, OriginRow
 from gaptrace.trace import Cat, Ints, Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -27,75 +30,7 @@ SHARED = "several kernels share the bytes of one product"
 CACHED = (
     "its shapes over its time exceed the peak bandwidth, so it did not read them all from memory"
 )
-OP_CLASSES = ("gemm", "attention", "communication", "pointwise", "copy", "other")
-
-
-@dataclass(frozen=True)
-class KernelRow:
-    """One GPU op name over the counted steps.
-
-    short: no two rows of a table have the same. op_class, sub_class: see `KernelKind`.
-    per_token: how often per token. total_ns_per_token: summed durations per token. median_ns: of
-    one execution. share: of the summed durations of all GPU ops. op, module: what launched it most
-    often (empty for replays). bandwidth: bytes per second that a GEMM with recorded shapes reached
-    at the median, roofline_share: of the peak bandwidth; None where shapes or the peak are unknown.
-    roofline_note: why both are withheld although shapes are known, else empty. captured: executions
-    inside graph replays / all.
-    """
-
-    name: str
-    short: str
-    op_class: str
-    sub_class: str
-    backend: str
-    per_token: float
-    total_ns_per_token: float
-    median_ns: int
-    share: float
-    op: str
-    module: str
-    captured: float
-    bandwidth: float | None = None
-    roofline_share: float | None = None
-    roofline_note: str = ""
-
-
-@dataclass(frozen=True)
-class LaunchingOp:
-    """GPU work by the CPU op that launched it, per token: ops, ns and share of all GPU op time.
-
-    The op is the innermost one around the launch call; `graph replay` and `no op` stand for work
-    that has none.
-    """
-
-    name: str
-    per_token: float
-    total_ns_per_token: float
-    share: float
-
-
-@dataclass(frozen=True)
-class KernelTable:
-    """Kernels of a run's counted steps, longest total first; the same time by class and by op.
-
-    busy_ns_by_class: summed durations per token by op class; where streams overlap their sum
-    exceeds busy time, and `overlap_ns` per token says by how much.
-    """
-
-    rows: tuple[KernelRow, ...]
-    busy_ns_by_class: dict[str, float]
-    overlap_ns: float
-    tokens: int
-    by_op: tuple[LaunchingOp, ...] = ()
-
-    @property
-    def withheld(self) -> tuple[str, ...]:
-        """Why some kernels have no share of the roofline, each reason once with its kernels."""
-        names: dict[str, dict[str, None]] = {}
-        for row in self.rows:
-            if row.roofline_note:
-                names.setdefault(row.roofline_note, {})[row.short] = None
-        return tuple(f"{', '.join(found)}: {note}" for note, found in names.items())
+OP_CLASSES = tuple(vocabulary.OP_CLASSES)
 
 
 def kernel_table(
@@ -105,51 +40,41 @@ def kernel_table(
     threads: Mapping[int, Activity],
     products: Products,
     peak_bandwidth: float | None,
-) -> KernelTable:
-    """The kernels of the counted steps of a device."""
-    links = device.links
-    counted = steps.counted
-    inside = (steps.op_step >= 0) & counted[np.maximum(steps.op_step, 0)] if len(steps) else None
-    tokens = steps.tokens[counted].sum().item() if len(steps) else 0
-    if inside is None or not inside.any() or tokens == 0:
-        return KernelTable((), dict.fromkeys(OP_CLASSES, 0.0), 0.0, tokens)
+) -> Kernels:
+    """The kernels of the counted steps of a device, longest total first."""
+    links, counted, tokens = device.links, steps.counted, steps.counted_tokens
+    index = np.flatnonzero(steps.ops_of(counted))
+    if index.size == 0 or tokens == 0:
+        return _kernels((), (), 0.0)
     origin = origins(trace, links, threads)
     moves = _moves(trace, links, gemm_traffic(trace, products, origin.op), origin.op)
     dur = links.end - links.start
-    total = int(dur[inside].sum())
-    index = np.flatnonzero(inside)
-    names = trace.name[links.row[index]]
-    order = np.argsort(names, kind="stable")
-    index, names = index[order], names[order]
-    codes, first = np.unique(names, return_index=True)
-    bounds = np.append(first, names.size)
-    rows = [
-        _row(
-            trace,
-            device,
-            origin,
-            moves,
-            index[bounds[i] : bounds[i + 1]],
-            dur,
-            total,
-            tokens,
-            peak_bandwidth,
-        )
-        for i in range(codes.size)
-    ]
+    total = int(dur[index].sum())
+    ops = _Ops(trace, links, origin, moves, dur, total, tokens, peak_bandwidth)
+    codes = trace.name[links.row[index]]
+    order = np.argsort(codes, kind="stable")
+    first = np.unique(codes[order], return_index=True)[1]
+    rows = [ops.row(own) for own in np.split(index[order], first[1:])]
     shorts = short_names((row.name for row in rows), {row.name: row.op for row in rows})
-    rows = [replace(row, short=shorts[row.name]) for row in rows]
+    rows = [msgspec.structs.replace(row, short=shorts[row.name]) for row in rows]
     rows.sort(key=lambda row: (-row.total_ns_per_token, row.name))
+    busy = int(steps.busy_ns[counted].sum())
+    return _kernels(tuple(rows), ops.by_op(index), max(total - busy, 0) / tokens)
+
+
+def _kernels(
+    rows: tuple[KernelRow, ...], by_op: tuple[OriginRow, ...], overlap_ns: float
+) -> Kernels:
     by_class = dict.fromkeys(OP_CLASSES, 0.0)
     for row in rows:
         by_class[row.op_class] += row.total_ns_per_token
-    busy = int(steps.busy_ns[counted].sum())
-    return KernelTable(
-        tuple(rows),
-        by_class,
-        max(total - busy, 0) / tokens,
-        tokens,
-        _by_op(trace, device, origin, np.flatnonzero(inside), tokens),
+    whole = sum(by_class.values())
+    return Kernels(
+        time_ns_by_class=by_class,
+        overlap_ns=overlap_ns,
+        by_op=by_op,
+        rows=rows,
+        share_by_class={name: ns / whole if whole else None for name, ns in by_class.items()},
     )
 
 
@@ -178,78 +103,76 @@ def _moves(trace: Trace, links: Links, traffic: Ints, op: Ints) -> _Moves:
     return _Moves(np.where(alone & ~shared, traffic, 0), reducer, shared)
 
 
-def _reached(
-    moves: _Moves, index: Ints, own: Ints, peak: float | None
-) -> tuple[float | None, float | None, str]:
-    """Bandwidth and share of the peak of one kernel name, and why they are withheld."""
-    moved = moves.bytes[index]
-    usable = (moved > 0) & (own > 0)
-    if not usable.any():
-        note = (
-            REDUCER if moves.reducer[index].any() else SHARED if moves.shared[index].any() else ""
+@dataclass(frozen=True, eq=False)
+class _Ops:
+    """The GPU ops of a device, and what shares are of: `total` ns and `tokens` of counted steps."""
+
+    trace: Trace
+    links: Links
+    origin: Origin
+    moves: _Moves
+    dur: Ints
+    total: int
+    tokens: float
+    peak: float | None
+
+    def row(self, index: Ints) -> KernelRow:
+        """The row of one name, by all of its ops in counted steps."""
+        trace, links = self.trace, self.links
+        name = trace.name_of(int(links.row[index[0]]))
+        kind = classify(name)
+        copies = links.cat[index[0]] != Cat.KERNEL
+        own = self.dur[index]
+        speed, share, note = self._reached(index, own)
+        return KernelRow(
+            name=name,
+            short=kind.short,
+            op_class="copy" if copies else kind.op_class,
+            sub_class="copy" if copies else kind.sub_class,
+            backend=kind.backend,
+            per_token=index.size / self.tokens,
+            total_ns_per_token=int(own.sum()) / self.tokens,
+            median_ns=int(nearest_rank(np.sort(own), 50)),
+            share=int(own.sum()) / self.total if self.total else 0.0,
+            op=_most_common(trace, self.origin.op[index]),
+            module=_most_common(trace, self.origin.module[index]),
+            captured=float(links.replayed[index].mean()),
+            bandwidth_bytes_per_s=speed,
+            roofline_share=share,
+            roofline_note=note,
         )
-        return None, None, note
-    speed = float(nearest_rank(np.sort(moved[usable] / own[usable]), 50)) * 1e9
-    share = speed / peak if peak else None
-    if share is not None and share > ABOVE_ROOF:
-        return None, None, CACHED
-    return speed, share, ""
 
+    def _reached(self, index: Ints, own: Ints) -> tuple[float | None, float | None, str | None]:
+        """Bandwidth and share of the peak of one kernel name, and why they are withheld."""
+        moves, peak = self.moves, self.peak
+        moved = moves.bytes[index]
+        usable = (moved > 0) & (own > 0)
+        if not usable.any():
+            shared = SHARED if moves.shared[index].any() else None
+            return None, None, REDUCER if moves.reducer[index].any() else shared
+        speed = float(nearest_rank(np.sort(moved[usable] / own[usable]), 50)) * 1e9
+        share = speed / peak if peak else None
+        if share is not None and share > ABOVE_ROOF:
+            return None, None, CACHED
+        return speed, share, None
 
-def _by_op(
-    trace: Trace, device: Device, origin: Origin, index: Ints, tokens: int
-) -> tuple[LaunchingOp, ...]:
-    links = device.links
-    op = origin.op[index]
-    # Name codes of ops; two codes beyond the table for work that no op launched.
-    replay, none = len(trace.names), len(trace.names) + 1
-    code = np.where(op >= 0, trace.name[op], np.where(links.replayed[index], replay, none))
-    dur = (links.end - links.start)[index]
-    count = np.bincount(code, minlength=none + 1).tolist()
-    total = np.bincount(code, weights=dur, minlength=none + 1).tolist()
-    whole = max(int(dur.sum()), 1)
-    names = (*trace.names, "graph replay", "no op")
-    rows = [
-        LaunchingOp(names[c], count[c] / tokens, total[c] / tokens, total[c] / whole)
-        for c in np.flatnonzero(count).tolist()
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.total_ns_per_token, row.name)))
-
-
-def _row(
-    trace: Trace,
-    device: Device,
-    origin: Origin,
-    moves: _Moves,
-    index: Ints,
-    dur: Ints,
-    total: int,
-    tokens: int,
-    peak: float | None,
-) -> KernelRow:
-    links = device.links
-    name = trace.name_of(int(links.row[index[0]]))
-    kind = classify(name)
-    copies = links.cat[index[0]] != Cat.KERNEL
-    own = dur[index]
-    speed, share, note = _reached(moves, index, own, peak)
-    return KernelRow(
-        name=name,
-        short=kind.short,
-        op_class="copy" if copies else kind.op_class,
-        sub_class="copy" if copies else kind.sub_class,
-        backend=kind.backend,
-        per_token=index.size / tokens,
-        total_ns_per_token=int(own.sum()) / tokens,
-        median_ns=int(nearest_rank(np.sort(own), 50)),
-        share=int(own.sum()) / total if total else 0.0,
-        op=_most_common(trace, origin.op[index]),
-        module=_most_common(trace, origin.module[index]),
-        captured=float(links.replayed[index].mean()),
-        bandwidth=speed,
-        roofline_share=share,
-        roofline_note=note,
-    )
+    def by_op(self, index: Ints) -> tuple[OriginRow, ...]:
+        """GPU work by the innermost op around its launch call, or by what stands in for one."""
+        trace, op = self.trace, self.origin.op[index]
+        # Name codes of ops; two codes beyond the table for work that no op launched.
+        replay, none = len(trace.names), len(trace.names) + 1
+        apart = np.where(self.links.replayed[index], replay, none)
+        code = np.where(op >= 0, trace.name[op], apart)
+        dur = self.dur[index]
+        count = np.bincount(code, minlength=none + 1).tolist()
+        total = np.bincount(code, weights=dur, minlength=none + 1).tolist()
+        whole = max(int(dur.sum()), 1)
+        names = (*trace.names, "graph replay", "no op")
+        rows = [
+            OriginRow(names[c], count[c] / self.tokens, total[c] / self.tokens, total[c] / whole)
+            for c in np.flatnonzero(count).tolist()
+        ]
+        return tuple(sorted(rows, key=lambda row: (-row.total_ns_per_token, row.name)))
 
 
 def _most_common(trace: Trace, rows: Ints) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gaptrace.knowledge.runtime_calls import is_from_host, is_to_host
 from gaptrace.measure.labels import CAPTURE, DECODE, PREFILL
 from gaptrace.measure.links import Links, names_where, rows_named
 from gaptrace.measure.marks import Marks
@@ -40,8 +41,6 @@ _DECODE_KERNEL = re.compile(
 )
 _CAPTURE_CALL = re.compile(r"StreamBeginCapture")
 _ATTENTION = re.compile(r"aten::_?scaled_dot_product\w*attention\w*$")
-_FROM_HOST = re.compile(r"HtoD|(?:Pageable|Pinned|Host) -> Device|HostToDevice", re.IGNORECASE)
-_TO_HOST = re.compile(r"DtoH|Device -> (?:Pageable|Pinned|Host)|DeviceToHost", re.IGNORECASE)
 _CONVOLUTION = re.compile(r"aten::(?:conv[23]d|(?:cudnn|miopen|mkldnn)_convolution|_convolution)")
 _MOSTLY = 0.9
 # Without attention shapes: matrix products of at most so many rows read one token per sequence of
@@ -70,6 +69,52 @@ class Kind:
     phase: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What the steps are told by: the trace, its ops, the marks and their host windows.
+
+    op_step: for each op in `links` its step.
+    """
+
+    trace: Trace
+    links: Links
+    marks: Marks
+    start: Ints
+    end: Ints
+    op_step: Ints
+
+    def shaped(self, step: int, pattern: re.Pattern[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Name and dimensions of a step's ops of such names, where shapes were recorded.
+
+        Windows that were inferred begin with a launch call, so an op is where it ends.
+        """
+        trace = self.trace
+        rows, shape = trace.op.rows, trace.op.shape
+        ended = trace.start[rows] + trace.dur[rows]
+        inside = (shape >= 0) & (ended > self.start[step]) & (ended <= self.end[step])
+        for index in np.flatnonzero(inside).tolist():
+            name = trace.name_of(int(rows[index]))
+            if pattern.match(name):
+                yield name, trace.shapes[int(shape[index])].dims
+
+    def begin_in(self, at: Ints, steps: list[int] | slice) -> npt.NDArray[np.bool_]:
+        """For each of the steps whether one of the instants lies in its host window."""
+        at = np.sort(at)
+        start, end = self.start[steps], self.end[steps]
+        return np.asarray(np.searchsorted(at, end) > np.searchsorted(at, start))
+
+    def share(self, steps: list[int], sign: npt.NDArray[np.bool_]) -> float:
+        """Share of the steps in whose host window a call with the sign begins."""
+        assert self.marks.sequence is not None
+        if not steps:
+            return 0.0
+        return float(self.begin_in(self.marks.sequence.start[sign], steps).mean())
+
+    def ops(self, step: int) -> Counter[int]:
+        """How often each name code occurs among the GPU ops of a step."""
+        return Counter(self.trace.name[self.links.row[self.op_step == step]].tolist())
+
+
 def kind_of(
     trace: Trace,
     links: Links,
@@ -82,38 +127,26 @@ def kind_of(
 
     op_step: for each op in `links` its step. busy_ns: of each step's GPU window.
     """
+    seen = _Seen(trace, links, marks, *windows, op_step)
     labels = [label.phase for label in marks.label]
-    kind, why = _decided(trace, links, marks, windows, op_step, labels)
+    kind, why = _decided(seen, labels)
     if kind != DECODE:
         # A word that the ops do not bear out.
         labels = [None if label == DECODE else label for label in labels]
     phase = [label or kind for label in labels]
     if kind == DECODE and all(label is None for label in labels):
-        for step in _prefills(trace, links, marks, windows, op_step, busy_ns):
+        for step in _prefills(seen, busy_ns):
             phase[step] = PREFILL
-    for step in _capturing(trace, windows):
+    # Nothing that a step launches in which a graph is captured is part of a step that runs.
+    captures = rows_named(trace, _CAPTURE_CALL.search, Cat.RUNTIME)
+    for step in np.flatnonzero(seen.begin_in(trace.start[captures], slice(None))).tolist():
         phase[step] = CAPTURE
     return Kind(kind, why, tuple(phase))
 
 
-def _capturing(trace: Trace, windows: tuple[Ints, Ints]) -> list[int]:
-    """Steps in which a graph is captured: nothing that they launch is part of a step that runs."""
-    rows = rows_named(trace, _CAPTURE_CALL.search, Cat.RUNTIME)
-    at = np.sort(trace.start[rows])
-    return np.flatnonzero(
-        np.searchsorted(at, windows[1]) > np.searchsorted(at, windows[0])
-    ).tolist()
-
-
-def _decided(
-    trace: Trace,
-    links: Links,
-    marks: Marks,
-    windows: tuple[Ints, Ints],
-    op_step: Ints,
-    labels: list[str | None],
-) -> tuple[str, str]:
-    if why := _trains(trace, links):
+def _decided(seen: _Seen, labels: list[str | None]) -> tuple[str, str]:
+    marks = seen.marks
+    if why := _trains(seen.trace, seen.links):
         return TRAINING, why
     if DECODE in labels and not marks.word:
         return DECODE, "an engine's label says decode"
@@ -126,20 +159,20 @@ def _decided(
     steps = [i for i in range(len(marks)) if labels[i] in (None, DECODE)]
     if marks.drafts:
         return DECODE, "each step checks drafts and counts those that are accepted"
-    length = _query_length(trace, windows, steps)
-    if marks.word and length != "many" and not _convolves(trace):
+    length = _query_length(seen, steps)
+    if marks.word and length != "many" and not _convolves(seen.trace):
         return DECODE, "the marks' own word says so"
-    heads = _share(marks, windows, steps, marks.sequence.head)
-    picks = _share(marks, windows, steps, marks.sequence.pick | marks.sequence.weak_pick)
+    heads = seen.share(steps, marks.sequence.head)
+    picks = seen.share(steps, marks.sequence.pick | marks.sequence.weak_pick)
     if max(heads, picks) < _MOSTLY or length == "many":
         return INFERENCE, "no step is seen to make one token per sequence"
     if length == "one":
         return DECODE, "each step reads one token per sequence and " + _what(heads, picks)
-    if _has_decode_kernels(trace, links, op_step, steps):
+    if _has_decode_kernels(seen, steps):
         return DECODE, "kernels made for one query per sequence, and " + _what(heads, picks)
-    strong = _share(marks, windows, steps, marks.sequence.pick)
+    strong = seen.share(steps, marks.sequence.pick)
     loops = min(heads, strong) >= _MOSTLY and len(steps) > 1
-    if loops and not _fed_from_host(trace, links, op_step):
+    if loops and not _fed_from_host(seen):
         return DECODE, "each step looks an embedding up and picks the next token"
     return INFERENCE, "no step is seen to make one token per sequence"
 
@@ -165,35 +198,7 @@ def _convolves(trace: Trace) -> bool:
     return any(_CONVOLUTION.match(name) for name in ops)
 
 
-def _share(
-    marks: Marks, windows: tuple[Ints, Ints], steps: list[int], sign: npt.NDArray[np.bool_]
-) -> float:
-    """Share of the steps in whose host window a call with the sign begins."""
-    assert marks.sequence is not None
-    at = np.sort(marks.sequence.start[sign])
-    start, end = windows[0][steps], windows[1][steps]
-    if start.size == 0:
-        return 0.0
-    return float((np.searchsorted(at, end) > np.searchsorted(at, start)).mean())
-
-
 # Shapes --------------------------------------------------------------------------------------
-
-
-def _shaped(
-    trace: Trace, start: int, end: int, pattern: re.Pattern[str]
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Name and dimensions of ops of such names in a window, where shapes were recorded.
-
-    Windows that were inferred begin with a launch call, so an op is where it ends.
-    """
-    rows, shape = trace.op.rows, trace.op.shape
-    ended = trace.start[rows] + trace.dur[rows]
-    inside = (shape >= 0) & (ended > start) & (ended <= end)
-    for index in np.flatnonzero(inside).tolist():
-        name = trace.name_of(int(rows[index]))
-        if pattern.match(name):
-            yield name, trace.shapes[int(shape[index])].dims
 
 
 _ASKED = re.compile(
@@ -205,21 +210,21 @@ def _is_size(dims: Any) -> bool:
     return isinstance(dims, (list, tuple)) and bool(dims) and all(type(n) is int for n in dims)
 
 
-def _query_length(trace: Trace, windows: tuple[Ints, Ints], steps: list[int]) -> str:
+def _query_length(seen: _Seen, steps: list[int]) -> str:
     """`one` or `many` tokens per sequence and step by the recorded shapes, else `unknown`."""
-    if not (trace.op.shape >= 0).any() or not steps:
+    if not (seen.trace.op.shape >= 0).any() or not steps:
         return "unknown"
     chosen = steps[:: max(1, len(steps) // _SAMPLED)][-_SAMPLED:]
-    votes = Counter(_length_in(trace, int(windows[0][i]), int(windows[1][i])) for i in chosen)
-    if _grows(trace, windows, steps):
+    votes = Counter(_length_in(seen, step) for step in chosen)
+    if _grows(seen, steps):
         return "one"
     votes.pop("unknown", None)
     return votes.most_common(1)[0][0] if votes else "unknown"
 
 
-def _length_in(trace: Trace, start: int, end: int) -> str:
+def _length_in(seen: _Seen, step: int) -> str:
     queries, indices, rows = [], [], []
-    for name, dims in _shaped(trace, start, end, _ASKED):
+    for name, dims in seen.shaped(step, _ASKED):
         if _ATTENTION.match(name):
             if dims and _is_size(dims[0]) and len(dims[0]) >= 3:
                 queries.append(dims[0][-2])
@@ -242,15 +247,15 @@ def _length_in(trace: Trace, start: int, end: int) -> str:
 _EMBEDDING = re.compile(r"aten::embedding$")
 
 
-def _read(trace: Trace, windows: tuple[Ints, Ints], step: int) -> int:
+def _read(seen: _Seen, step: int) -> int:
     """Tokens whose embedding a step looks up, by the largest look-up; 0 where unknown."""
-    found = _shaped(trace, int(windows[0][step]), int(windows[1][step]), _EMBEDDING)
+    found = seen.shaped(step, _EMBEDDING)
     return max((prod(d[1]) for _, d in found if len(d) > 1 and _is_size(d[1])), default=0)
 
 
-def _grows(trace: Trace, windows: tuple[Ints, Ints], steps: list[int]) -> bool:
+def _grows(seen: _Seen, steps: list[int]) -> bool:
     """Whether each step reads one token per sequence more than the one before: no cache."""
-    read = np.array([_read(trace, windows, step) for step in steps[: 4 * _SAMPLED]])
+    read = np.array([_read(seen, step) for step in steps[: 4 * _SAMPLED]])
     if read.size < 3 or (read == 0).any():
         return False
     more = np.diff(read)
@@ -260,15 +265,17 @@ def _grows(trace: Trace, windows: tuple[Ints, Ints], steps: list[int]) -> bool:
 # Kernels and copies --------------------------------------------------------------------------
 
 
-def _has_decode_kernels(trace: Trace, links: Links, op_step: Ints, steps: list[int]) -> bool:
+def _has_decode_kernels(seen: _Seen, steps: list[int]) -> bool:
+    trace, links, op_step = seen.trace, seen.links, seen.op_step
     kernel = (links.cat == Cat.KERNEL) & np.isin(op_step, steps)
     name = trace.name[links.row[kernel]]
     made = names_where(trace, name, _DECODE_KERNEL.search)
     return len(set(op_step[kernel][made].tolist())) >= _MOSTLY * len(steps)
 
 
-def _fed_from_host(trace: Trace, links: Links, op_step: Ints) -> bool:
+def _fed_from_host(seen: _Seen) -> bool:
     """Whether what is copied to the device in a step is much more than what comes back."""
+    trace, links, op_step = seen.trace, seen.links, seen.op_step
     copies = np.flatnonzero((links.cat == Cat.MEMCPY) & (op_step >= 0))
     name = trace.name[links.row[copies]]
     moved = trace.gpu.bytes[np.searchsorted(trace.gpu.rows, links.row[copies])]
@@ -277,7 +284,7 @@ def _fed_from_host(trace: Trace, links: Links, op_step: Ints) -> bool:
         np.bincount(
             op_step[copies][chosen], weights=moved[chosen].astype(np.float64), minlength=count
         )
-        for chosen in (names_where(trace, name, p.search) for p in (_FROM_HOST, _TO_HOST))
+        for chosen in (names_where(trace, name, way) for way in (is_from_host, is_to_host))
     ]
     if count == 0 or not totals[0].any():
         return False
@@ -288,53 +295,44 @@ def _fed_from_host(trace: Trace, links: Links, op_step: Ints) -> bool:
 # Prefill -------------------------------------------------------------------------------------
 
 
-def _prefills(
-    trace: Trace,
-    links: Links,
-    marks: Marks,
-    windows: tuple[Ints, Ints],
-    op_step: Ints,
-    busy_ns: Ints,
-) -> list[int]:
+def _prefills(seen: _Seen, busy_ns: Ints) -> list[int]:
     """Steps without a label that read a prompt: more tokens than the others, or other kernels."""
-    count = len(marks)
+    marks, count = seen.marks, len(seen.marks)
     if count < 3:
         return []
-    if (trace.op.shape >= 0).any():
-        if _grows(trace, windows, list(range(count))):
+    if (seen.trace.op.shape >= 0).any():
+        if _grows(seen, list(range(count))):
             return []
-        read = [_read(trace, windows, step) for step in range(count)]
+        read = [_read(seen, step) for step in range(count)]
         known = [tokens for tokens in read if tokens]
         if len(known) > 0.5 * count:
             usual = Counter(known).most_common(1)[0][0]
             return [step for step, tokens in enumerate(read) if tokens > usual]
     if marks.row[0] < 0:
-        return _unlike_the_later(trace, links, marks, op_step, busy_ns)
+        return _unlike_the_later(seen, busy_ns)
     if 0 in marks.odd:
         return [0]
-    middle = _ops_of(trace, links, op_step, count // 2)
-    first, second = (_in_common(_ops_of(trace, links, op_step, step), middle) for step in (0, 1))
+    middle = seen.ops(count // 2)
+    first, second = (_in_common(seen.ops(step), middle) for step in (0, 1))
     busier = busy_ns[0] > _BUSIER * float(np.median(busy_ns))
     return [0] if first < _SAME_KERNELS and (busier or second > first + _CLEARLY) else []
 
 
-def _unlike_the_later(
-    trace: Trace, links: Links, marks: Marks, op_step: Ints, busy_ns: Ints
-) -> list[int]:
+def _unlike_the_later(seen: _Seen, busy_ns: Ints) -> list[int]:
     """The first step, unless it runs the same kernels in the same time as the later ones do.
 
     Nothing marks it as decode, and a recording mostly begins with a prompt, whose pass does the
     same ops with other kernels, or with longer ones. Later steps that are more like it than like
     the others read a prompt as well.
     """
-    count = len(marks)
-    ops = [_ops_of(trace, links, op_step, step) for step in range(count)]
+    count = len(seen.marks)
+    ops = [seen.ops(step) for step in range(count)]
     common = np.array([_in_common(own, ops[count // 2]) for own in ops])
-    seen = Counter(name for own in ops for name in own)
-    alone = np.array([sum(seen[name] == 1 for name in own) for own in ops])
+    steps_with = Counter(name for own in ops for name in own)
+    alone = np.array([sum(steps_with[name] == 1 for name in own) for own in ops])
     later = slice(1, max(count - 1, 2))  # the last one is open
     if (
-        0 not in marks.odd
+        0 not in seen.marks.odd
         and common[0] >= float(np.quantile(common[later], _FEW, method="lower"))
         and alone[0] <= alone[later].max()
         and busy_ns[0] <= _LONGER * int(busy_ns[later].max())
@@ -345,10 +343,6 @@ def _unlike_the_later(
         for step in range(1, count)
         if _in_common(ops[step], ops[0]) > max(common[step], _SAME_KERNELS)
     ]
-
-
-def _ops_of(trace: Trace, links: Links, op_step: Ints, step: int) -> Counter[int]:
-    return Counter(trace.name[links.row[op_step == step]].tolist())
 
 
 def _in_common(left: Counter[int], right: Counter[int]) -> float:

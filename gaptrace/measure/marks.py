@@ -22,7 +22,7 @@ from gaptrace.measure.links import Links, codes_in, names_where, rank_codes, row
 from gaptrace.measure.marks_check import Check, check_marks
 from gaptrace.measure.period import Repetition, passes, periods_of, tokens_of
 from gaptrace.measure.sequence import Sequence, sequence
-from gaptrace.measure.turns import holding, in_turn, outermost
+from gaptrace.measure.turns import holding, in_turn, nested, outermost
 from gaptrace.trace import Cat, Ints, Trace
 
 GAPTRACE_MARK = re.compile(r"gaptrace\.step#\d+")
@@ -390,7 +390,7 @@ def _marks(trace: Trace, rule: str, rows: Ints) -> Marks:
             end=end,
             lane=trace.lane[rows].astype(np.int64),
             row=rows,
-            label=_labels(trace, rows, start, end),
+            label=_labels(trace, rows),
         ),
     )
 
@@ -442,20 +442,14 @@ def _from_sequence(marks: Marks, starts: Ints, odd: tuple[int, ...], last: int) 
     )
 
 
-def _labels(trace: Trace, rows: Ints, start: Ints, end: Ints) -> tuple[Label, ...]:
+def _labels(trace: Trace, rows: Ints) -> tuple[Label, ...]:
     """Each mark's label; where its own text says nothing, a text nested in it on its thread may."""
     labels = [read_label(trace.name_of(int(row))) for row in rows]
     inner = rows_named(trace, lambda name: read_label(name).known, Cat.ANNOTATION)
     for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
         if label.known and label.tokens is not None:
             continue
-        nested = inner[
-            (inner != row)
-            & (trace.lane[inner] == trace.lane[row])
-            & (trace.start[inner] >= start[i])
-            & (trace.start[inner] + trace.dur[inner] <= end[i])
-        ]
-        for other in nested:
+        for other in nested(trace, int(row), inner):
             labels[i] = labels[i].filled_from(read_label(trace.name_of(int(other))))
     return tuple(labels)
 

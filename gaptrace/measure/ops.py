@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,59 +13,20 @@ from gaptrace.measure.devices import Device
 from gaptrace.measure.gaps import CAUSES, HOST_CAUSES
 from gaptrace.measure.links import codes_in, names_where
 from gaptrace.measure.marks import COMPILED_REGION
-from gaptrace.measure.stats import nearest_rank
+from gaptrace.measure.stats import nearest_rank, share
 from gaptrace.measure.steps import Steps
 from gaptrace.measure.threads import STEP_MARK, Activity, dispatching_ops
+from gaptrace.results.analysis import FunctionRow, Host, OpRow
 from gaptrace.trace import Cat, Ints, Trace
 
 
-@dataclass(frozen=True)
-class OpRow:
-    """One CPU op name over the counted steps, per token.
-
-    calls: how often. self_ns: time inside the op but in no nested op, runtime call or profiler
-    work. launches: launch calls made by the op itself.
-    """
-
-    name: str
-    calls: float
-    self_ns: float
-    launches: float
-
-
-@dataclass(frozen=True)
-class SpanRow:
-    """Self time per token of a Python function, module or annotation on the launching thread."""
-
-    name: str
-    self_ns: float
-
-
-@dataclass(frozen=True)
-class HostDetail:
-    """The host's side of the counted steps.
-
-    ops: by self time. python: the Python functions that time between ops belongs to. modules: the
-    whole host window by innermost module, or by annotation where no stacks were recorded.
-    launch_call_ns: median duration of a launch call. cost_per_launch_ns: host dispatch time over
-    launch calls. launch_to_start_ns: median time from the launch call's start to the op's start
-    where the GPU was waiting for it. None where there is nothing to measure.
-    """
-
-    ops: tuple[OpRow, ...]
-    python: tuple[SpanRow, ...]
-    modules: tuple[SpanRow, ...]
-    launch_call_ns: int | None
-    cost_per_launch_ns: float | None
-    launch_to_start_ns: int | None
-
-
-def host_detail(
-    trace: Trace, device: Device, steps: Steps, threads: dict[int, Activity]
-) -> HostDetail:
+def host_detail(trace: Trace, device: Device, steps: Steps, threads: dict[int, Activity]) -> Host:
     """Ops, Python functions and modules by self time in the counted steps' host windows.
 
-    Windows of the last step are not counted: their end is not known.
+    An op's own time lies in no nested op, runtime call or profiler work; a function's is time
+    between ops. Modules share the whole window; annotations do where no stacks were recorded.
+    launch_to_start_ns: median from the launch call's start to the op's start where the GPU was
+    waiting for it. Windows of the last step are not counted: their end is not known.
     """
     usable = steps.counted.copy()
     if usable.sum() > 1:
@@ -84,13 +44,20 @@ def host_detail(
         _ops(trace, device, int(lane), window, activity, ops)
         _spans(trace, int(lane), window, activity, python, modules)
     scale = 1 / tokens if tokens else 0.0
-    return HostDetail(
+    rows = [
+        (name, calls * scale, ns * scale, launches * scale)
+        for name, (calls, ns, launches) in sorted(
+            ops.items(), key=lambda item: (-item[1][1], item[0])
+        )
+    ]
+    total = sum(ns for _, _, ns, _ in rows)
+    return Host(
         ops=tuple(
-            OpRow(name, calls * scale, self_ns * scale, launches * scale)
-            for name, (calls, self_ns, launches) in sorted(
-                ops.items(), key=lambda item: (-item[1][1], item[0])
-            )
+            OpRow(name, calls, ns, launches, share(ns, total), share(ns, calls))
+            for name, calls, ns, launches in rows
         ),
+        op_calls=sum(calls for _, calls, _, _ in rows) if rows else None,
+        op_ns=total if rows else None,
         python=_ranked(python, scale),
         modules=_ranked(modules, scale),
         launch_call_ns=_launch_call(trace, device, steps, usable),
@@ -99,9 +66,11 @@ def host_detail(
     )
 
 
-def _ranked(table: dict[str, float], scale: float) -> tuple[SpanRow, ...]:
+def _ranked(table: dict[str, float], scale: float) -> tuple[FunctionRow, ...]:
     ordered = sorted(table.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(SpanRow(name, ns * scale) for name, ns in ordered if ns)
+    rows = [(name, ns * scale) for name, ns in ordered if ns]
+    total = sum(ns for _, ns in rows)
+    return tuple(FunctionRow(name, ns, share(ns, total)) for name, ns in rows)
 
 
 def _ops(
@@ -114,7 +83,7 @@ def _ops(
 ) -> None:
     rows = dispatching_ops(trace)
     rows = rows[trace.lane[rows] == lane]
-    rows = rows[_starts_in(window, trace.start[rows])]
+    rows = rows[iv.holding(*window, trace.start[rows]) >= 0]
     counted = np.zeros(len(trace), np.bool_)
     counted[rows] = True
     segments = activity.ops
@@ -138,13 +107,6 @@ def _ops(
             entry[column] += float(sums[code])
 
 
-def _starts_in(window: Intervals, at: Ints) -> np.ndarray:
-    if window.start.size == 0:
-        return np.zeros(at.size, np.bool_)
-    index = np.searchsorted(window.start, at, side="right") - 1
-    return np.asarray((index >= 0) & (at < window.end[np.maximum(index, 0)]))
-
-
 def _spans(
     trace: Trace,
     lane: int,
@@ -156,11 +118,7 @@ def _spans(
     frames = trace.rows_of(Cat.PYTHON)
     own = frames[trace.lane[frames] == frame_lane(trace, frames, lane)] if frames.size else frames
     if own.size:
-        busy_sets = list(activity.sets().values())
-        busy = iv.union(
-            np.concatenate([part.start for part in busy_sets]),
-            np.concatenate([part.end for part in busy_sets]),
-        )
+        busy = iv.joined(*activity.sets().values())
         _add_self(trace, own, iv.subtract(window, busy), python)
     module = own[names_where(trace, trace.name[own], lambda name: name.startswith(MODULE_PREFIX))]
     if module.size == 0:
@@ -187,14 +145,8 @@ def _add_self(trace: Trace, rows: Ints, where: Intervals, table: dict[str, float
         table[name] = table.get(name, 0.0) + float(sums[code])
 
 
-def _counted_ops(steps: Steps, usable: np.ndarray) -> np.ndarray:
-    if not len(steps):
-        return np.zeros(steps.op_step.size, np.bool_)
-    return np.asarray((steps.op_step >= 0) & usable[np.maximum(steps.op_step, 0)])
-
-
 def _launch_call(trace: Trace, device: Device, steps: Steps, usable: np.ndarray) -> int | None:
-    inside = _counted_ops(steps, usable) & device.links.launched
+    inside = steps.ops_of(usable) & device.links.launched
     calls = iv.distinct(device.links.launch[inside])
     return int(nearest_rank(np.sort(trace.dur[calls]), 50)) if calls.size else None
 
@@ -214,7 +166,7 @@ def _launch_to_start(trace: Trace, device: Device, steps: Steps, usable: np.ndar
     if not known.any() or not usable.any():
         return None
     window = iv.union(steps.gpu_start[usable], steps.gpu_end[usable])
-    known &= _starts_in(window, gaps.start)
+    known &= iv.holding(*window, gaps.start) >= 0
     delay = gaps.end[known] - trace.start[gaps.launch[known]]
     delay = delay[delay >= 0]
     return int(nearest_rank(np.sort(delay), 50)) if delay.size else None

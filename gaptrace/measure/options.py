@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gaptrace.results.manifest import EventCosts
+
 
 @dataclass(frozen=True)
 class GivenStep:
@@ -27,8 +29,9 @@ class Options:
     accepted: draft tokens that the target model accepts per sequence and iteration, on average.
     device: the trace's own device id, for step figures. weight_bytes, kv_bytes: bytes one step
     must read. peak_bandwidth: of the device's memory, bus_bandwidth: of the link between host and
-    device in one direction, bytes per second. given: a step measured without the profiler;
-    given_of_modes: the same of single modes of a run folder, each with the mode's name.
+    device in one direction, bytes per second. costs: what recording an event costs on the host of
+    the trace, as calibrated there. given: a step measured without the profiler; given_of_modes: the
+    same of single modes of a run folder, each with the mode's name.
     """
 
     step: str | None = None
@@ -39,6 +42,7 @@ class Options:
     kv_bytes: int | None = None
     peak_bandwidth: float | None = None
     bus_bandwidth: float | None = None
+    costs: EventCosts | None = None
     given: GivenStep = NOT_GIVEN
     given_of_modes: tuple[tuple[str, GivenStep], ...] = ()
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gaptrace.measure.busy import BUSY_KINDS
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.labels import DECODE
 from gaptrace.measure.quality import Quality
-from gaptrace.measure.stats import Spread, spread
+from gaptrace.measure.stats import share, spread
 from gaptrace.measure.steps import Steps
+from gaptrace.results.analysis import Phase
 
-ABSENT = Spread(None, None, None, 0)
 # Why a step of a phase is no example of it.
 _UNUSUAL = (
     "compile work",
@@ -24,32 +22,7 @@ _UNUSUAL = (
 )
 
 
-@dataclass(frozen=True)
-class PhaseFigures:
-    """Medians over the complete steps of one phase and batch size.
-
-    steps: found. complete: those the medians are over; with none, the medians are over the open
-    ones. tokens_per_step: None where not known or where a step makes no tokens.
-    """
-
-    phase: str
-    batch: int | None
-    steps: int
-    complete: int
-    tokens_per_step: float | None
-    period_ns: float | None
-    busy_ns: float | None
-    idle_ns: float | None
-    kernels: float | None
-    launches: float | None
-    copies: float | None
-    memsets: float | None
-    idle_by_cause_ns: dict[str, float | None]
-    busy_by_kind_ns: dict[str, float | None]
-    time_ns: int
-
-
-def phases(steps: Steps | None, quality: Quality) -> tuple[PhaseFigures, ...]:
+def phases(steps: Steps | None, quality: Quality) -> tuple[Phase, ...]:
     """One entry for each phase and batch size, those with most time first."""
     if steps is None or not len(steps) or (quality.withholds("steps") and not _other(quality)):
         return ()
@@ -68,7 +41,7 @@ def _other(quality: Quality) -> bool:
 
 def _figures(
     steps: Steps, quality: Quality, key: tuple[str, int], keys: list[tuple[str, int]]
-) -> PhaseFigures:
+) -> Phase:
     members = np.array([own == key for own in keys], np.bool_)
     usual = np.array([reason not in _UNUSUAL for reason in steps.excluded], np.bool_)
     ended = np.array([not reason for reason in steps.closed], np.bool_) & steps.has_ops
@@ -85,15 +58,16 @@ def _figures(
     tokens = None
     if key[0] == DECODE and steps.known_tokens.known:
         tokens = spread(steps.tokens[chosen]).median
-    return PhaseFigures(
+    period, idle = median(steps.period_ns, chosen), median(steps.idle_ns, clean, "idle")
+    return Phase(
         phase=key[0],
         batch=key[1] if key[1] >= 0 else None,
         steps=int(members.sum()),
         complete=int(complete.sum()),
         tokens_per_step=tokens,
-        period_ns=median(steps.period_ns, chosen),
+        period_ns=period,
         busy_ns=median(steps.busy_ns, clean, "busy"),
-        idle_ns=median(steps.idle_ns, clean, "idle"),
+        idle_ns=idle,
         kernels=median(steps.kernels, chosen, "kernels"),
         launches=median(steps.launches, chosen, "launches"),
         copies=median(steps.copies, chosen),
@@ -107,4 +81,5 @@ def _figures(
             for i, name in enumerate(BUSY_KINDS)
         },
         time_ns=int(steps.period_ns[members].sum()),
+        idle_share=share(idle, period),
     )

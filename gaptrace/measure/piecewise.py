@@ -155,7 +155,7 @@ def seams(analysis: Analysis, chosen: Bools) -> Seams:
     assert steps is not None
     assert device is not None
     links = device.links
-    call, step, first, last = _replays(links, steps.op_step, chosen)
+    call, step, first, last = _replays(links, steps, chosen)
     reach = _reach(step, last)
     pair = np.flatnonzero(step[1:] == step[:-1])
     before, after, of = call[pair], call[pair + 1], step[pair]
@@ -179,10 +179,10 @@ def seams(analysis: Analysis, chosen: Bools) -> Seams:
     )
 
 
-def _replays(links: Links, op_step: Ints, chosen: Bools) -> tuple[Ints, Ints, Ints, Ints]:
+def _replays(links: Links, steps: Steps, chosen: Bools) -> tuple[Ints, Ints, Ints, Ints]:
     """Replay calls of the chosen steps: call row, step, first start and latest end of their ops."""
-    inside = links.replayed & (op_step >= 0) & chosen[np.maximum(op_step, 0)]
-    index = np.flatnonzero(inside)
+    op_step = steps.op_step
+    index = np.flatnonzero(links.replayed & steps.ops_of(chosen))
     call, at = np.unique(links.launch[index], return_inverse=True)
     first = np.full(call.size, np.iinfo(np.int64).max)
     last = np.full(call.size, -1, np.int64)
@@ -227,8 +227,7 @@ def seam_of_ops(analysis: Analysis, of: Ints, before: Ints, after: Ints) -> Ints
 
 def _pieces(analysis: Analysis, links: Links, steps: Steps, chosen: Bools) -> float | None:
     """Distinct graph ids per step, None where a replay of a chosen step carries none."""
-    inside = links.replayed & (steps.op_step >= 0) & chosen[np.maximum(steps.op_step, 0)]
-    index = np.flatnonzero(inside)
+    index = np.flatnonzero(links.replayed & steps.ops_of(chosen))
     gpu = analysis.trace.gpu
     graph = gpu.graph_id[np.searchsorted(gpu.rows, links.row[index])]
     if index.size == 0 or not (graph > 0).all():

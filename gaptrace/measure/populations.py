@@ -32,7 +32,6 @@ class Population:
 
 
 def population_of(
-    phase: tuple[str, ...],
     tokens: Tokens,
     excluded: tuple[str, ...],
     period_ns: Ints,

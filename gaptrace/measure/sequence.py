@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gaptrace import intervals as iv
+from gaptrace.knowledge.runtime_calls import is_to_host
+from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.links import Links, names_where
 from gaptrace.trace import Cat, Ints, Trace
 
@@ -31,7 +32,6 @@ PICK = re.compile(
 )
 WEAK_PICK = re.compile(r"top_?[kp]|\bsort\b|aten::sort|radixsort|log_softmax", re.IGNORECASE)
 _NOT_PICK = re.compile(r"upsampl|resampl|grid_sampl|downsampl|backward", re.IGNORECASE)
-_TO_HOST = re.compile(r"DtoH|Device -> (?:Pageable|Pinned|Host)|DeviceToHost", re.IGNORECASE)
 # Drafts that a model agrees with are counted by comparing, accumulating and adding up, or by
 # finding the first of several random numbers that is too large.
 _COUNTING = (
@@ -118,7 +118,7 @@ def sequence(trace: Trace, links: Links) -> Sequence:
             )
         return result
 
-    copies = _any(small & names_where(trace, names, _TO_HOST.search), group, calls.size)
+    copies = _any(small & names_where(trace, names, is_to_host), group, calls.size)
     has_op = inner >= 0
     op_name = np.where(has_op, rank[trace.name[np.maximum(inner, 0)]], 0)
     op_name = np.where(has_op, op_name, len(trace.names) + kernels)
@@ -172,35 +172,9 @@ def _any(flags: Bools, group: Ints, count: int) -> Bools:
 
 def _ops_around(trace: Trace, calls: Ints) -> tuple[Ints, Ints]:
     """The innermost and the outermost CPU op around each call on its thread, -1 where none is."""
-    inner = np.full(calls.size, -1, np.int64)
-    outer = inner.copy()
     ops = trace.rows_of(Cat.CPU_OP)
-    ops = ops[names_where(trace, trace.name[ops], is_op)]
-    if ops.size == 0:
-        return inner, outer
-    lanes = trace.lane[calls]
-    for lane in np.unique(lanes):
-        here = np.flatnonzero(lanes == lane)
-        own = ops[(trace.lane[ops] == lane) & (trace.dur[ops] > 0)]
-        if own.size == 0:
-            continue
-        start, end = trace.start[own], trace.start[own] + trace.dur[own]
-        at = trace.start[calls[here]]
-        segments = iv.innermost(start, end)
-        if segments.start.size == 0:
-            continue
-        index = np.searchsorted(segments.start, at, side="right") - 1
-        inside = (index >= 0) & (at < segments.end[np.maximum(index, 0)])
-        inner[here[inside]] = own[segments.owner[index[inside]]]
-        order = np.lexsort((-end, start))
-        start, end, own = start[order], end[order], own[order]
-        reach = np.maximum.accumulate(end)
-        top = np.concatenate(([True], start[1:] >= reach[:-1]))
-        start, end, own = start[top], end[top], own[top]
-        index = np.searchsorted(start, at, side="right") - 1
-        inside = (index >= 0) & (at < end[np.maximum(index, 0)])
-        outer[here[inside]] = own[index[inside]]
-    return inner, outer
+    ops = ops[names_where(trace, trace.name[ops], is_op) & (trace.dur[ops] > 0)]
+    return enclosing(trace, ops, calls), enclosing(trace, outermost_rows(trace, ops), calls)
 
 
 def is_op(name: str) -> bool:

@@ -10,6 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 
+def share(part: float | None, whole: float | None) -> float | None:
+    """`part` over `whole`; None where either is not known, or there is no whole."""
+    return part / whole if part is not None and whole else None
+
+
 @dataclass(frozen=True)
 class Spread:
     """Median, 5th and 95th percentile of n values; None where there was no value."""

@@ -153,12 +153,34 @@ class Steps:
     @property
     def open_index(self) -> int:
         """Index of the open step: the last with GPU ops; -1 where no step has any."""
-        return int(max(np.flatnonzero(self.has_ops), default=-1))
+        return _last_index(self.has_ops)
 
     @property
     def counted(self) -> Bools:
         """Steps that the headline medians are taken over."""
         return np.array([not reason for reason in self.excluded], np.bool_)
+
+    def host_step(self, at: Ints) -> Ints:
+        """The step whose host window holds each instant, -1 where none does."""
+        return iv.holding(self.host_start, self.host_end, at)
+
+    def gap_step(self, gap_end: Ints) -> Ints:
+        """The step whose GPU window holds each gap, by the gap's end, -1 outside all windows.
+
+        A window's edge is always the start of an op, so no gap straddles one; a gap that ends
+        with the window is inside.
+        """
+        return iv.holding(self.gpu_start, self.gpu_end, gap_end - 1)
+
+    def ops_of(self, chosen: Bools) -> Bools:
+        """Which GPU ops of the device belong to one of the chosen steps."""
+        return np.asarray(np.append(chosen, False)[self.op_step])
+
+    @property
+    def counted_tokens(self) -> float | int:
+        """Tokens of all counted steps."""
+        tokens: float | int = self.tokens[self.counted].sum().item()
+        return tokens
 
 
 def measure_steps(
@@ -182,32 +204,32 @@ def measure_steps(
     launch_start = trace.start[links.launch[known]]
     host_start, host_end = _host_windows(trace, marks, links.calls)
     op_step = np.full(links.row.size, -1, np.int64)
-    op_step[known] = _window_of(host_start, host_end, launch_start)
+    op_step[known] = iv.holding(host_start, host_end, launch_start)
     if count:
         # Nothing follows the last step, so a call that ends it with zero length is still its own.
         op_step[known] = np.where(launch_start >= host_start[-1], count - 1, op_step[known])
     gpu_start, gpu_end, has_ops = _gpu_windows(links.start, links.end, op_step, count)
     orphan = np.flatnonzero(~known)
-    op_step[orphan] = _window_of(gpu_start, gpu_end, links.start[orphan])
+    op_step[orphan] = iv.holding(gpu_start, gpu_end, links.start[orphan])
     calls, first = np.unique(links.launch[known], return_index=True)
     call_step = op_step[known][first]
 
-    busy = iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start)
+    busy = iv.overlap_with(device.busy, gpu_start, gpu_end)
     kind = kind_of(trace, links, marks, (host_start, host_end), op_step, busy)
-    first_call, last_call = _extent(
+    first_call, last_call = extent(
         trace.start[calls], trace.start[calls] + trace.dur[calls], call_step, count
     )
-    last_op = _extent(links.start[known], links.end[known], op_step[known], count)[1]
+    last_op = extent(links.start[known], links.end[known], op_step[known], count)[1]
     closed = closed_early(trace, marks, kind.phase, device.busy, first_call, last_op)
     ends = np.array([bool(reason) and reason != PAUSE for reason in closed], np.bool_)
     host_end, gpu_end = own_ends(host_end, gpu_start, gpu_end, marks.end, last_call, last_op, ends)
     # Orphans after a window that has been closed belong to no step.
-    op_step[orphan] = _window_of(gpu_start, gpu_end, links.start[orphan])
+    op_step[orphan] = iv.holding(gpu_start, gpu_end, links.start[orphan])
 
     kernel = links.cat == Cat.KERNEL
     call_graph = links.replayed[known][first]
     lane = _launching_lane(trace.lane[calls], trace.start[calls], call_step, count)
-    busy = iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start)
+    busy = iv.overlap_with(device.busy, gpu_start, gpu_end)
     kinds = busy_kinds(trace, links)
     foreign = _foreign(links.start, links.end, op_step, gpu_start, gpu_end)
     tokens = tokens_of_steps(marks, kind, tokens_per_step, manifest_tokens, accepted)
@@ -216,9 +238,7 @@ def measure_steps(
     overhead = _overlaps(clock.overhead, host_start, host_end)
     draining = _draining(kind.phase, foreign, busy)
     excluded = _exclusions(kind, marks.odd, has_ops, closed, draining, compiles, overhead)
-    population = population_of(
-        kind.phase, tokens, excluded, gpu_end - gpu_start, _last_index(has_ops)
-    )
+    population = population_of(tokens, excluded, gpu_end - gpu_start, _last_index(has_ops))
     return Steps(
         marks=marks,
         kind=kind,
@@ -264,7 +284,7 @@ def _share(
     _, first = np.unique(launch[known], return_index=True)
     return DeviceShare(
         device=device.device,
-        busy_ns=iv.covered_before(device.busy, gpu_end) - iv.covered_before(device.busy, gpu_start),
+        busy_ns=iv.overlap_with(device.busy, gpu_start, gpu_end),
         kernels=_count(step[cat == Cat.KERNEL], count),
         copies=_count(step[cat == Cat.MEMCPY], count),
         memsets=_count(step[cat == Cat.MEMSET], count),
@@ -272,7 +292,7 @@ def _share(
     )
 
 
-def _extent(start: Ints, end: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:
+def extent(start: Ints, end: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:
     """Earliest start and latest end in each step, -1 where it has none."""
     inside = step >= 0
     first = np.full(count, np.iinfo(np.int64).max)
@@ -308,30 +328,13 @@ def _host_windows(trace: Trace, marks: Marks, calls: Ints) -> tuple[Ints, Ints]:
     return marks.start, np.append(marks.start[1:], last).astype(np.int64)
 
 
-def _window_of(start: Ints, end: Ints, at: Ints) -> Ints:
-    """Index of the half-open window that holds each instant, -1 where none does."""
-    if start.size == 0:
-        return np.full(at.size, -1, np.int64)
-    usable = np.flatnonzero(end > start)
-    if usable.size == 0:
-        return np.full(at.size, -1, np.int64)
-    index = np.searchsorted(start[usable], at, side="right") - 1
-    found = usable[np.maximum(index, 0)]
-    return np.where((index >= 0) & (at < end[found]), found, -1)
-
-
 def _gpu_windows(start: Ints, end: Ints, step: Ints, count: int) -> tuple[Ints, Ints, Bools]:
     """First op of each step to first op of the next step that has one; the last to its last end.
 
     A step whose first op starts before that of an earlier step (work of two steps interleaved on
     several streams) begins where the earlier one does, so that windows stay in order and tile.
     """
-    big = np.iinfo(np.int64).max
-    inside = step >= 0
-    first = np.full(count, big)
-    last = np.full(count, -1, np.int64)
-    np.minimum.at(first, step[inside], start[inside])
-    np.maximum.at(last, step[inside], end[inside])
+    first, last = extent(start, end, step, count)
     has = np.flatnonzero(last >= 0)
     gpu_start = np.zeros(count, np.int64)
     gpu_end = np.zeros(count, np.int64)

@@ -149,15 +149,15 @@ def activities(
         segments = iv.innermost(trace.start[rows], trace.start[rows] + trace.dur[rows])
         calls = _cut(segments, profiler)
         by_kind = [Intervals(*_select(calls, kind[calls.owner] == k)) for k in range(len(KINDS))]
-        claimed = _merge(profiler, iv.union(segments.start, segments.end))
+        claimed = iv.joined(profiler, iv.union(segments.start, segments.end))
         work = iv.subtract(_union(trace, compiling[trace.lane[compiling] == lane]), claimed)
-        claimed = _merge(claimed, work)
+        claimed = iv.joined(claimed, work)
         own_ops = ops[trace.lane[ops] == lane]
         start, end = trace.start[own_ops], trace.start[own_ops] + trace.dur[own_ops]
         inside = iv.union(start, end)
         dispatch = iv.subtract(inside, claimed)
         inner = iv.innermost(start, end)
-        claimed = _merge(claimed, inside)
+        claimed = iv.joined(claimed, inside)
         busy = compiling[trace.lane[compiling] == lane]
         active = np.concatenate((rows, own_ops, overheads[own & ~lazy], busy))
         silent, framed = waiting.of(lane, active)
@@ -170,10 +170,10 @@ def activities(
             profiler=profiler,
             sync=by_kind[SYNC],
             alloc=by_kind[ALLOC],
-            compile=_merge(by_kind[COMPILE], work),
+            compile=iv.joined(by_kind[COMPILE], work),
             runtime=by_kind[RUNTIME],
             dispatch=dispatch,
-            host_wait=_merge(framed, silence),
+            host_wait=iv.joined(framed, silence),
             silence=silence,
             rest="python" if own_ops.size else "unattributed",
         )
@@ -187,12 +187,6 @@ def dispatching_ops(trace: Trace) -> Ints:
 
 def _union(trace: Trace, rows: Ints) -> Intervals:
     return iv.union(trace.start[rows], trace.start[rows] + trace.dur[rows])
-
-
-def _merge(left: Intervals, right: Intervals) -> Intervals:
-    return iv.union(
-        np.concatenate((left.start, right.start)), np.concatenate((left.end, right.end))
-    )
 
 
 def _select(segments: iv.Segments, keep: np.ndarray) -> tuple[Ints, Ints]:

@@ -29,6 +29,13 @@ def outermost(trace: Trace, rows: Ints) -> Ints:
     return rows[~inner]
 
 
+def nested(trace: Trace, row: int, rows: Ints) -> Ints:
+    """Of the rows those that lie inside another row's span on its thread."""
+    start, end = int(trace.start[row]), int(trace.start[row] + trace.dur[row])
+    inside = (trace.start[rows] >= start) & (trace.start[rows] + trace.dur[rows] <= end)
+    return np.asarray(rows[inside & (rows != row) & (trace.lane[rows] == trace.lane[row])])
+
+
 def in_turn(trace: Trace, links: Links, rows: Ints) -> Ints:
     """The outermost rows of the threads whose steps follow each other, else of one thread.
 

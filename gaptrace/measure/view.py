@@ -201,8 +201,10 @@ class View:
     @cached_property
     def gap_step(self) -> Ints:
         """The usable step of each gap, -1 for gaps of other steps or none."""
-        step = self._any_step
-        return np.where((step >= 0) & self.usable[np.maximum(step, 0)], step, -1)
+        return self._if_usable(self._any_step)
+
+    def _if_usable(self, step: Ints) -> Ints:
+        return np.where(np.append(self.usable, False)[step], step, -1)
 
     @cached_property
     def late_ns(self) -> Ints:
@@ -253,7 +255,7 @@ class View:
         holds the start of the first such work of each step.
         """
         chosen = self.usable if among is None else among
-        counted = (self._any_step >= 0) & chosen[np.maximum(self._any_step, 0)]
+        counted = np.append(chosen, False)[self._any_step]
         per_gap = np.where(counted, self.launching_ns if idle is None else idle, 0)
         before = np.concatenate(([0], np.cumsum(per_gap)))
         idle_until = before[np.searchsorted(self.device.gaps.end, self.steps.gpu_end, side="right")]
@@ -275,11 +277,7 @@ class View:
 
     def host_step(self, at: Ints) -> Ints:
         """The usable step whose host window holds each instant, -1 where none does."""
-        steps = self.steps
-        index = np.searchsorted(steps.host_start, at, side="right") - 1
-        step = np.maximum(index, 0)
-        inside = (index >= 0) & (at < steps.host_end[step]) & self.usable[step]
-        return np.where(inside, index, -1)
+        return self._if_usable(self.steps.host_step(at))
 
     def on_launching_thread(self, rows: Ints) -> tuple[Ints, Ints]:
         """Those rows that start in a usable step on its launching thread, and their steps."""
@@ -367,8 +365,7 @@ class View:
     @cached_property
     def op_step(self) -> Ints:
         """The usable step of each GPU op of the device, -1 for others."""
-        step = self.steps.op_step
-        return np.where((step >= 0) & self.usable[np.maximum(step, 0)], step, -1)
+        return self._if_usable(self.steps.op_step)
 
     @cached_property
     def op_name(self) -> Codes:

@@ -67,8 +67,7 @@ class Waits:
             return still
         short = open_rows[self.trace.dur[open_rows] == 0]
         cuts = iv.distinct(np.concatenate((start[frames], end[frames], start[short])))
-        within = np.searchsorted(still.start, cuts, side="right") - 1
-        cuts = cuts[(within >= 0) & (cuts < still.end[np.maximum(within, 0)])]
+        cuts = cuts[iv.holding(*still, cuts) >= 0]
         begins = np.sort(np.concatenate((still.start, cuts)))
         ends = np.sort(np.concatenate((cuts, still.end)))
         pieces = _at_least(Intervals(begins, ends), SILENCE_NS)
@@ -87,11 +86,7 @@ class Waits:
         trace = self.trace
         waiting = np.intersect1d(frames, self.waiting_frames, assume_unique=True)
         outer = iv.union(trace.start[waiting], trace.start[waiting] + trace.dur[waiting])
-        if outer.start.size == 0:
-            return outer
-        within = np.searchsorted(outer.start, trace.start[frames], side="right") - 1
-        inside = (within >= 0) & (trace.start[frames] < outer.end[np.maximum(within, 0)])
-        inner = frames[inside]
+        inner = frames[iv.holding(*outer, trace.start[frames]) >= 0]
         segments = iv.innermost(trace.start[inner], trace.start[inner] + trace.dur[inner])
         mine = np.isin(inner[segments.owner], waiting)
         return iv.union(segments.start[mine], segments.end[mine])

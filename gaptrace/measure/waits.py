@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gaptrace.knowledge import runtime_calls
@@ -26,12 +28,21 @@ COPY_OPS = frozenset(
 SCALAR, SHAPE, TO_DEVICE, COPY, EXPLICIT = range(5)
 
 
-def wait_kinds(view: View, calls: Calls, around: Ints) -> Ints:
-    """What made each call wait: the op around it, else the call itself.
+class Waits(NamedTuple):
+    """Calls in which the host waits, the op around each (-1 for none), and what made it wait."""
+
+    calls: Calls
+    around: Ints
+    kind: Ints
+
+
+def waits(view: View) -> Waits:
+    """The waits of the usable steps, each with the op around it, else the call, as its kind.
 
     `TO_DEVICE` are copies whose op moved pageable host memory to the device.
     """
-    trace = view.trace
+    trace, calls = view.trace, view.calls("sync")
+    around = view.op_around(calls.row)
     kind = np.full(calls.row.size, EXPLICIT, np.int64)
     kind[names_where(trace, trace.name[calls.row], runtime_calls.is_copy)] = COPY
     inside = around >= 0
@@ -44,7 +55,7 @@ def wait_kinds(view: View, calls: Calls, around: Ints) -> Ints:
     ops = view.launching_op[pageable]
     to_device |= inside & np.isin(around, ops[ops >= 0])
     kind[to_device & (kind == COPY)] = TO_DEVICE
-    return kind
+    return Waits(calls, around, kind)
 
 
 def pageable_ops(view: View) -> Bools:

@@ -15,6 +15,7 @@ import numpy as np
 from gaptrace import intervals as iv
 from gaptrace import units
 from gaptrace.measure.attribution import enclosing
+from gaptrace.measure.steps import extent
 from gaptrace.measure.view import Bools, Calls, View
 from gaptrace.measure.waits import (
     COPY,
@@ -23,7 +24,7 @@ from gaptrace.measure.waits import (
     SHAPE,
     TO_DEVICE,
     pageable_ops,
-    wait_kinds,
+    waits,
 )
 from gaptrace.predict.places import places
 from gaptrace.results.manifest import Difference, Input
@@ -97,18 +98,13 @@ class Region(NamedTuple):
 def model_region(view: View) -> Region:
     """Where the model begins and ends on the host; all launches where it has no matrix product."""
     trace, links = view.trace, view.device.links
-    count = len(view.steps)
     heavy = view.of_class(*HEAVY)
     known = links.launched & (view.op_step >= 0)
     if not (heavy & known).any():
         heavy = np.ones(links.row.size, np.bool_)
     chosen = np.flatnonzero(heavy & known)
     at = trace.start[links.launch[chosen]]
-    first = np.full(count, np.iinfo(np.int64).max)
-    last = np.full(count, -1, np.int64)
-    np.minimum.at(first, view.op_step[chosen], at)
-    np.maximum.at(last, view.op_step[chosen], at)
-    return Region(first, last)
+    return Region(*extent(at, at, view.op_step[chosen], len(view.steps)))
 
 
 def blockers(view: View) -> list[Blocker]:
@@ -126,16 +122,10 @@ def _inside(region: Region, step: Ints, at: Ints) -> Bools:
     return (at >= region.first[step]) & (at < region.last[step])
 
 
-def _tokens(view: View) -> float:
-    return float(view.steps.tokens[view.usable].sum()) or 1.0
-
-
 def _waits(view: View, region: Region) -> Iterator[Blocker]:
-    calls = view.calls("sync")
+    calls, _, kind = waits(view)
     if calls.row.size == 0:
         return
-    around = view.op_around(calls.row)
-    kind = wait_kinds(view, calls, around)
     branch = enclosing(view.trace, view.op_rows(*BRANCHES), calls.row) >= 0
     kind[(kind == SCALAR) & branch] = CONTROL
     inside = _inside(region, calls.step, calls.start)
@@ -144,11 +134,11 @@ def _waits(view: View, region: Region) -> Iterator[Blocker]:
             chosen = (kind == code) & (inside == blocks)
             if chosen.any():
                 own = Calls(*(column[chosen] for column in calls))
-                yield _wait(view, words, own, code, blocks=blocks)
+                yield _wait(view, words, own, blocks=blocks)
 
 
-def _wait(view: View, words: Words, calls: Calls, code: int, *, blocks: bool) -> Blocker:
-    tokens = _tokens(view)
+def _wait(view: View, words: Words, calls: Calls, *, blocks: bool) -> Blocker:
+    tokens = view.tokens
     ns = float(calls.ns.sum()) / tokens
     per_token = calls.row.size / tokens
     text = f"{units.count(per_token)} per token, {units.time(ns)} of host time"
@@ -188,8 +178,8 @@ def _pageable(view: View, region: Region) -> Iterator[Blocker]:
             title=WORDS[TO_DEVICE].title,
             blocks=blocks,
             seam=False,
-            per_token=own.size / _tokens(view),
-            ns_per_token=float(dur.sum()) / _tokens(view),
+            per_token=own.size / view.tokens,
+            ns_per_token=float(dur.sum()) / view.tokens,
             text="a replay would read the same host address again, whatever lies there by then",
             change=WORDS[TO_DEVICE].change,
             places=places(view, own, of, dur),
@@ -200,7 +190,7 @@ def _allocations(view: View) -> Iterator[Blocker]:
     calls = view.calls("alloc")
     if calls.row.size == 0:
         return
-    tokens = _tokens(view)
+    tokens = view.tokens
     names = {view.trace.name_of(int(row)) for row in calls.row}
     frees = any("Free" in name for name in names)
     ns = float(calls.ns.sum()) / tokens
@@ -232,7 +222,7 @@ def _threads(view: View) -> Iterator[Blocker]:
         title="several threads launch GPU work in one step",
         blocks=True,
         seam=False,
-        per_token=rows.size / _tokens(view),
+        per_token=rows.size / view.tokens,
         ns_per_token=0.0,
         text="capture records what one thread (and streams that wait for it) launches; a launch "
         "of another thread makes it fail or is left out",

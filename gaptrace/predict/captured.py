@@ -9,14 +9,6 @@ from gaptrace.predict.nodes import Nodes
 from gaptrace.predict.steps import CapturedStep
 from gaptrace.results.prediction import PairCost
 
-# From this share of kernels inside replays on, the step counts as captured.
-CAPTURED = 0.5
-
-
-def is_captured(analysis: Analysis) -> bool:
-    """Whether most kernels of the steps come from graph replays."""
-    return (analysis.headline.captured_share or 0.0) > CAPTURED
-
 
 def captured_step(
     analysis: Analysis, nodes: Nodes | None, model: GraphModel
@@ -28,15 +20,16 @@ def captured_step(
     """
     if nodes is None:
         return None
-    if is_captured(analysis) and nodes.replays == 1 and not nodes.outside:
+    captured = analysis.headline.captured
+    if captured and nodes.replays == 1 and not nodes.outside:
         return _done(nodes, model, "already captured: one replay, nothing outside it")
     busy = float(nodes.busy_ns)
     gaps = model.gaps_ns(nodes.pairs, len(nodes))
-    extra = 0.0 if is_captured(analysis) else model.memset_extra(nodes.memset_ns)
+    extra = 0.0 if captured else model.memset_extra(nodes.memset_ns)
     step = model.step(busy, nodes.pairs, len(nodes), 1, extra)
     note = ""
-    if is_captured(analysis):
-        now = _now(analysis)
+    if captured:
+        now = analysis.headline.step_ns
         if now is not None and now <= step.ns:
             return _done(nodes, model, f"already captured: {_outside(nodes)}; nothing left to win")
         note = f"already captured: {_outside(nodes)}; predicted is one replay of all of it"
@@ -45,7 +38,7 @@ def captured_step(
         for (a, b), count in nodes.pairs.items()
     ]
     return CapturedStep(
-        already=is_captured(analysis),
+        already=captured,
         step=step,
         busy_ns=busy,
         gaps_ns=gaps,
@@ -63,11 +56,6 @@ def captured_step(
 def _outside(nodes: Nodes) -> str:
     replays = "1 replay" if nodes.replays == 1 else f"{units.count(nodes.replays)} replays"
     return f"{replays} per step, {units.count(nodes.outside)} GPU ops outside"
-
-
-def _now(analysis: Analysis) -> float | None:
-    found = analysis.headline.rate.unprofiled_step_ns
-    return found if found is not None else analysis.headline.steps["period_ns"].median
 
 
 def _done(nodes: Nodes, model: GraphModel, note: str) -> CapturedStep:

@@ -203,7 +203,7 @@ def _seen(item: Replayed) -> _Seen | None:
     for at in np.flatnonzero(together):
         gaps[nodes.kinds[at], nodes.kinds[at + 1]].append(int(gap[at]))
     head = item.captured.headline
-    step = head.rate.unprofiled_step_ns or head.steps["period_ns"].median
+    step = head.step_ns
     busy: float | None = nodes.busy_ns
     if item.launched is not None and item.launched.headline.steps["busy_ns"].median:
         busy = item.launched.headline.steps["busy_ns"].median

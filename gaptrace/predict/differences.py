@@ -118,9 +118,8 @@ def _shapes(view: View, steps: Ints) -> list[Blocker]:
     if shaped.size == 0:
         return []
     shape = trace.op.shape[trace.op.shape >= 0]
-    when = np.searchsorted(view.steps.host_start, trace.start[shaped], side="right") - 1
-    inside = (when >= 0) & (trace.start[shaped] < view.steps.host_end[np.maximum(when, 0)])
-    inside &= view.steps.lane[np.maximum(when, 0)] == trace.lane[shaped]
+    when = view.steps.host_step(trace.start[shaped])
+    inside = (when >= 0) & view.steps.lane[np.maximum(when, 0)] == trace.lane[shaped]
     inside &= names_where(trace, trace.name[shaped], lambda name: "::" in name)
     shaped, shape, when = shaped[inside], shape[inside], when[inside]
     usual = _usual(
@@ -145,7 +144,7 @@ def _shapes(view: View, steps: Ints) -> list[Blocker]:
         f"{name} {_dims(trace.shapes[a].dims)} then {_dims(trace.shapes[b].dims)}"
         for name, (_, a, b) in list(changed.items())[:EXAMPLES]
     ]
-    step_of = np.searchsorted(view.steps.host_start, trace.start[rows], side="right") - 1
+    step_of = view.steps.host_step(trace.start[rows])
     attention = all("attention" in name or "sdpa" in name for name in changed)
     return [
         Blocker(

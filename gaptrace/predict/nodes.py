@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaptrace.knowledge.kernel_names import classify, is_split_k_reducer
+from gaptrace.knowledge.runtime_calls import crosses_bus
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import nearest_rank
@@ -88,7 +89,7 @@ def step_nodes(analysis: Analysis) -> Nodes | None:
         for code, cat in np.unique(np.stack((codes, cats)), axis=1).T
     }
     kinds = tuple(kind[int(code), int(cat)] for code, cat in zip(codes, cats, strict=True))
-    crosses = names_where(trace, codes, lambda name: "HtoD" in name or "DtoH" in name)
+    crosses = names_where(trace, codes, crosses_bus)
     replayed = links.replayed[index]
     return Nodes(
         step=step,

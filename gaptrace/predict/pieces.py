@@ -12,7 +12,6 @@ import numpy as np
 from gaptrace import units
 from gaptrace.measure.attribution import enclosing, outermost_rows
 from gaptrace.measure.fusion_model import Estimate
-from gaptrace.measure.headline import step_ns
 from gaptrace.measure.links import names_where
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.view import View
@@ -93,10 +92,10 @@ def _pieces(
 def measured_pieces(analysis: Analysis | None, whole: Analysis | None) -> MeasuredPieces | None:
     """A recorded step in pieces, beside the same code in one graph; None where none was timed."""
     parts = None if analysis is None else analysis.piecewise
-    time = None if analysis is None else step_ns(analysis)
+    time = None if analysis is None else analysis.headline.step_ns
     if analysis is None or parts is None or time is None:
         return None
-    against = None if whole is None else step_ns(whole)
+    against = None if whole is None else whole.headline.step_ns
     return MeasuredPieces(
         compiled=is_compiled(analysis),
         pieces=parts.replays,

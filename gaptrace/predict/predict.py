@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from gaptrace.errors import GaptraceError
 from gaptrace.measure import fusion_model as fm
-from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
-from gaptrace.predict.captured import captured_step, is_captured
+from gaptrace.predict.captured import captured_step
 from gaptrace.predict.compiled import Host, compiled_step
 from gaptrace.predict.constants import GraphModel, Replayed, graph_model
 from gaptrace.predict.nodes import Nodes, step_nodes
@@ -193,7 +192,7 @@ def _model(analysis: Analysis, peers: _Peers, target: str) -> GraphModel:
     replays = [
         Replayed(a, peers.measured.get(twins.get(mode, "")))
         for mode, a in peers.measured.items()
-        if mode != target and mode not in OTHERWISE_CAPTURED and is_captured(a)
+        if mode != target and mode not in OTHERWISE_CAPTURED and a.headline.captured
     ]
     empty = analysis.manifest.device.empty_launch
     node_ns = None if empty is None or empty.graph_node_ns is None else int(empty.graph_node_ns)
@@ -204,7 +203,7 @@ def host_of(analysis: Analysis) -> Host:
     """Host time per launch of the recorded step: unprofiled issue time where the run has it."""
     launches = analysis.headline.steps["launches"].median
     rate = analysis.headline.rate
-    if not launches or is_captured(analysis):
+    if not launches or analysis.headline.captured:
         return Host(None, "")
     if rate.issue_ns is not None:
         return Host(rate.issue_ns / launches, "unprofiled issue time")
@@ -219,9 +218,7 @@ def host_of(analysis: Analysis) -> Host:
 def _host_from_period(analysis: Analysis, launches: float) -> Host:
     """Where host dispatch is withheld: the step itself, if the GPU idles for most of it."""
     head = analysis.headline
-    period, busy = head.steps["period_ns"].median, head.steps["busy_ns"].median
-    if head.rate.unprofiled_step_ns is not None:
-        period = head.rate.unprofiled_step_ns
+    period, busy = head.step_ns, head.steps["busy_ns"].median
     if period is None or busy is None or busy > LAUNCH_BOUND * period:
         return Host(None, "")
     profiled = head.rate.unprofiled_step_ns is None
@@ -244,7 +241,7 @@ def _compiled(
     if analysis.quality.withholds("compile", "steps") or nodes is None:
         return None, None, ()
     host = host_of(analysis)
-    peak = analysis.ceilings.peak_bandwidth or float("inf")
+    peak = analysis.ceilings.peak_bandwidth_bytes_per_s or float("inf")
     batch = _batch(analysis)
     if answer is None:
         guess = estimated(analysis, nodes, host, model)
@@ -317,7 +314,7 @@ def _subject(analysis: Analysis, mode: str) -> Subject:
         gpu=analysis.source.gpu,
         mode=mode,
         tokens_per_step=head.tokens_per_step or 1,
-        step_ns=step_ns(analysis),
+        step_ns=analysis.headline.step_ns,
         step_source=head.rate.source,
         **{name: head.steps[name].median if head.steps else None for name in names},
     )

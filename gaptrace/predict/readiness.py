@@ -9,7 +9,6 @@ import numpy as np
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.view import Needs, View
 from gaptrace.predict.blockers import blockers, recorded_blockers
-from gaptrace.predict.captured import is_captured
 from gaptrace.predict.constants import GraphModel
 from gaptrace.predict.differences import differences
 from gaptrace.predict.nodes import Nodes
@@ -56,7 +55,7 @@ def readiness(
     was rebuilt from an execution trace.
     """
     view = View(analysis)
-    if is_captured(analysis):
+    if analysis.headline.captured:
         return _capture(ALREADY)
     if view.known < Needs.STEPS:
         return _capture(NOT_KNOWN, unknown=["no complete decode step that can be trusted"])

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gaptrace.measure.fusion_model import Estimate
-from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
-from gaptrace.predict.captured import CAPTURED
 from gaptrace.predict.steps import CapturedStep, CompiledStep
 from gaptrace.results.prediction import Realised, Score
 
@@ -77,8 +75,7 @@ def _kernels(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Sco
             "generated", "generated kernels", "count", compiled.generated, made, bounds, note
         )
     launches = truth.headline.steps["launches"].median
-    captured = (truth.headline.captured_share or 0) > CAPTURED
-    if compiled.launches is not None and launches is not None and not captured:
+    if compiled.launches is not None and launches is not None and not truth.headline.captured:
         yield _score("launches", "launch calls", "count", compiled.launches, launches, None, note)
 
 
@@ -89,7 +86,7 @@ def _busy(truth: Analysis, compiled: CompiledStep, note: str) -> Iterator[Score]
     yield _timed("busy", "busy time", compiled.busy, real, note, TRACED)
     tokens = truth.headline.tokens_per_step or 1
     for name, ns in (compiled.by_class or {}).items():
-        own = truth.kernels.busy_ns_by_class.get(name, 0.0) * tokens
+        own = truth.kernels.time_ns_by_class.get(name, 0.0) * tokens
         if max(own, ns) >= SMALL_CLASS * real:
             yield _score(f"busy_{name}", f"busy: {name}", "ns", ns, own, None, note, TRACED)
 
@@ -105,7 +102,7 @@ def _step(
     truth: Analysis | None, predicted: Estimate | None, name: str, title: str, note: str
 ) -> Iterator[Score]:
     """The score of a step time, where it was both predicted and measured."""
-    if truth is None or predicted is None or (real := step_ns(truth)) is None:
+    if truth is None or predicted is None or (real := truth.headline.step_ns) is None:
         return
     if truth.headline.rate.source == TRACED:
         note = f"{note}; {PROFILED}" if note else PROFILED

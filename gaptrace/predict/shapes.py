@@ -15,6 +15,7 @@ from math import prod
 
 import numpy as np
 
+from gaptrace.knowledge.runtime_calls import crosses_bus
 from gaptrace.measure.attribution import op_around
 from gaptrace.measure.fusion_model import H200, Estimate, moved_ns
 from gaptrace.measure.gemm import ITEM_BITS
@@ -186,7 +187,7 @@ def _pieces(analysis: Analysis, nodes: Nodes) -> list[Piece | None]:
     found: list[Piece | None] = []
     for i, (row, op) in enumerate(zip(links.row[nodes.index], ops, strict=True)):
         name = trace.name_of(int(row))
-        if "HtoD" in name or "DtoH" in name:
+        if crosses_bus(name):
             found.append(None)
             continue
         op_name = trace.name_of(int(op)) if op >= 0 else ""

@@ -7,24 +7,22 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from gaptrace.measure.fusion_model import Estimate
-from gaptrace.measure.headline import step_ns
 from gaptrace.measure.result import Analysis
-from gaptrace.predict.captured import is_captured
 from gaptrace.predict.steps import CapturedStep, CompiledStep, range_of
 from gaptrace.results.prediction import MEASURED, PREDICTED, UNKNOWN, SquareCell
+from gaptrace.vocabulary import SQUARE, mode_order
 
-MODES = ("eager", "compiled", "graph", "compiled-graph")
 # From this share of kernels by Inductor on, the step counts as compiled.
 COMPILED = 0.1
 
 
 def mode_of(analysis: Analysis) -> str:
     """The cell that a recording fills: its mode in the run, else what its kernels show."""
-    if analysis.source.mode in MODES:
+    if analysis.source.mode in SQUARE:
         return str(analysis.source.mode)
     if is_compiled(analysis):
-        return "compiled-graph" if is_captured(analysis) else "compiled"
-    return "graph" if is_captured(analysis) else "eager"
+        return "compiled-graph" if analysis.headline.captured else "compiled"
+    return "graph" if analysis.headline.captured else "eager"
 
 
 def is_compiled(analysis: Analysis) -> bool:
@@ -57,7 +55,8 @@ def _cell(
 
 def measured_cell(analysis: Analysis) -> SquareCell | None:
     """The cell of a recording; None where its step time is not known."""
-    time, head = step_ns(analysis), analysis.headline
+    head = analysis.headline
+    time = head.step_ns
     if time is None or analysis.quality.withholds("rate", "steps"):
         return None
     busy, kernels, launches = (
@@ -89,7 +88,7 @@ def square(
     if compiled is not None and not compiled.already and base in ("eager", "graph"):
         guesses |= _compiled(compiled, tokens)
     cells = {}
-    for mode in MODES:
+    for mode in sorted(SQUARE, key=mode_order):
         found = measured_cell(measured[mode]) if mode in measured else None
         if found is None:
             found = guesses.get(mode, SquareCell(UNKNOWN))

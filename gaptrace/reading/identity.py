@@ -63,7 +63,7 @@ def separate(merged: Merged) -> dict[str, int]:
     label = np.array([lane.rank for lane in merged.lanes], object)[merged.lane]
     for rank in several:
         _separate_processes(merged, process, calls, rank, label, found)
-    _separate_recordings(merged, process, calls, label, found)
+    _separate_recordings(merged, calls, label, found)
     if found.keys() & {"merged_processes", "joined_recordings"}:
         _relabel(merged, label)
     return found
@@ -224,7 +224,6 @@ def _cheapest(cost: np.ndarray) -> list[int] | None:
 
 def _separate_recordings(
     merged: Merged,
-    process: _Processes,
     calls: _Calls,
     label: np.ndarray,
     found: dict[str, int],
@@ -237,7 +236,7 @@ def _separate_recordings(
             continue
         rank = texts.pop()
         rows = np.flatnonzero(label == rank)
-        part = _part_of_rows(merged, rows, row, cuts)
+        part = _part_of_rows(merged, rows, cuts)
         if part is None:
             found["ids_collide"] = found.get("ids_collide", 0) + int(row.size)
             continue
@@ -303,9 +302,7 @@ def _bounds(merged: Merged, ordered: Ints, ids: Ints) -> list[int]:
     return bounds
 
 
-def _part_of_rows(
-    merged: Merged, rows: Ints, row: Ints, cuts: list[tuple[Ints, Ints]]
-) -> Ints | None:
+def _part_of_rows(merged: Merged, rows: Ints, cuts: list[tuple[Ints, Ints]]) -> Ints | None:
     """Which recording each row belongs to: by time, or by place in the file where times overlap."""
     start, end = merged.start[rows], merged.start[rows] + merged.dur[rows]
     in_time = all(merged.start[before].max() < merged.start[after].min() for before, after in cuts)
@@ -318,7 +315,7 @@ def _part_of_rows(
             # What surrounds the first call began with it, unless it surrounds the last one too.
             around = ~gpu & (start <= first) & (end > first) & (start > last)
             part[start >= min(first, int(start[around].min(initial=first)))] += 1
-        return _with_their_calls(merged, rows, gpu, part, row, cuts)
+        return _with_their_calls(merged, rows, gpu, part, cuts)
     if not in_file:
         return None
     for before, after in cuts:
@@ -335,7 +332,6 @@ def _with_their_calls(
     rows: Ints,
     gpu: np.ndarray,
     part: Ints,
-    row: Ints,
     cuts: list[tuple[Ints, Ints]],
 ) -> Ints:
     """GPU ops that ran past the restart go with the latest call of their id before them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import gc
 import os
 import sys
@@ -263,21 +264,9 @@ def _trace(
     document: Document,
     problems: tuple[Problem, ...],
 ) -> Trace:
+    known = {field.name for field in dataclasses.fields(Trace)}
     return Trace(
-        start=merged.start,
-        dur=merged.dur,
-        name=merged.name,
-        cat=merged.cat,
-        lane=merged.lane,
-        corr=merged.corr,
-        ext=merged.ext,
-        gpu=merged.gpu,
-        py=merged.py,
-        op=merged.op,
-        names=merged.names,
-        lanes=merged.lanes,
-        devices=merged.devices,
-        shapes=merged.shapes,
+        **{name: value for name, value in vars(merged).items() if name in known},
         source=Source(
             path=source.name,
             container=head.container,
@@ -287,10 +276,7 @@ def _trace(
             ignored=merged.ignored,
             unread=merged.unread,
         ),
-        origin_ns=merged.origin_ns,
         metadata=document.keys,
-        process_names=merged.process_names,
-        thread_names=merged.thread_names,
         problems=problems,
         read_event=EventReader(source, merged.marks, int(merged.start.size), settings),
     )

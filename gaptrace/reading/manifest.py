@@ -7,8 +7,7 @@ of another type is refused by its name.
 from __future__ import annotations
 
 import re
-from functools import cached_property
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from gaptrace.results import manifest as m
 from gaptrace.results.codec import from_data
@@ -17,12 +16,47 @@ from gaptrace.trace import RunInfo
 S = TypeVar("S")
 
 
+class _Section(Generic[S]):
+    """A section of the manifest under its own name; empty where the recording never reached it."""
+
+    def __init__(self, empty: type[S]) -> None:
+        self._empty = empty
+
+    def __set_name__(self, owner: type[Manifest], name: str) -> None:
+        self._name = name
+
+    def __get__(self, manifest: Manifest, owner: type[Manifest]) -> S:
+        found: S | None = getattr(manifest.run, self._name)
+        return self._empty() if found is None else found
+
+
 class Manifest:
     """A run's manifest; `Manifest(None)` has empty sections.
 
     Raises:
         GaptraceError: a field of the manifest has another type; the message names it.
     """
+
+    device = _Section(m.Device)
+    step = _Section(m.Step)
+    unprofiled = _Section(m.Unprofiled)
+    bytes = _Section(m.Bytes)
+    memory = _Section(m.Memory)
+    versions = _Section(m.Versions)
+    startup = _Section(m.StartUp)
+    compile = _Section(m.Compile)
+    power = _Section(m.Power)
+    outputs = _Section(m.Outputs)
+    buckets = _Section(m.Buckets)
+    autotune = _Section(m.Autotune)
+    piecewise = _Section(m.Pieces)
+    cudagraph_trees = _Section(m.GraphTrees)
+    steadiness = _Section(m.Steadiness)
+    failure = _Section(m.Failure)
+    profiled = _Section(m.Profiled)
+    issue = _Section(m.Issue)
+    files = _Section(m.Files)
+    script = _Section(m.Script)
 
     def __init__(self, run: RunInfo | None) -> None:
         self.info = run
@@ -34,112 +68,9 @@ class Manifest:
     def __bool__(self) -> bool:
         return self.path is not None
 
-    def _section(self, value: S | None, empty: type[S]) -> S:
-        return empty() if value is None else value
-
-    @cached_property
-    def device(self) -> m.Device:
-        """The section `device`, empty where it was not reached."""
-        return self._section(self.run.device, m.Device)
-
-    @cached_property
-    def step(self) -> m.Step:
-        """The section `step`, empty where it was not reached."""
-        return self._section(self.run.step, m.Step)
-
-    @cached_property
-    def unprofiled(self) -> m.Unprofiled:
-        """The section `unprofiled`, empty where it was not reached."""
-        return self._section(self.run.unprofiled, m.Unprofiled)
-
-    @cached_property
-    def bytes(self) -> m.Bytes:
-        """The section `bytes`, empty where it was not reached."""
-        return self._section(self.run.bytes, m.Bytes)
-
-    @cached_property
-    def memory(self) -> m.Memory:
-        """The section `memory`, empty where it was not reached."""
-        return self._section(self.run.memory, m.Memory)
-
-    @cached_property
-    def versions(self) -> m.Versions:
-        """The section `versions`, empty where it was not reached."""
-        return self._section(self.run.versions, m.Versions)
-
-    @cached_property
-    def startup(self) -> m.StartUp:
-        """The section `startup`, empty where it was not reached."""
-        return self._section(self.run.startup, m.StartUp)
-
-    @cached_property
-    def compile(self) -> m.Compile:
-        """The section `compile`, empty where it was not reached."""
-        return self._section(self.run.compile, m.Compile)
-
-    @cached_property
-    def power(self) -> m.Power:
-        """The section `power`, empty where it was not reached."""
-        return self._section(self.run.power, m.Power)
-
-    @cached_property
-    def outputs(self) -> m.Outputs:
-        """The section `outputs`, empty where it was not reached."""
-        return self._section(self.run.outputs, m.Outputs)
-
-    @cached_property
-    def buckets(self) -> m.Buckets:
-        """The section `buckets`, empty where it was not reached."""
-        return self._section(self.run.buckets, m.Buckets)
-
-    @cached_property
-    def autotune(self) -> m.Autotune:
-        """The section `autotune`, empty where it was not reached."""
-        return self._section(self.run.autotune, m.Autotune)
-
-    @cached_property
-    def piecewise(self) -> m.Pieces:
-        """The section `piecewise`, empty where it was not reached."""
-        return self._section(self.run.piecewise, m.Pieces)
-
-    @cached_property
-    def cudagraph_trees(self) -> m.GraphTrees:
-        """The section `cudagraph_trees`, empty where it was not reached."""
-        return self._section(self.run.cudagraph_trees, m.GraphTrees)
-
-    @cached_property
-    def steadiness(self) -> m.Steadiness:
-        """The section `steadiness`, empty where it was not reached."""
-        return self._section(self.run.steadiness, m.Steadiness)
-
-    @cached_property
-    def failure(self) -> m.Failure:
-        """The section `failure`, empty where it was not reached."""
-        return self._section(self.run.failure, m.Failure)
-
-    @cached_property
-    def profiled(self) -> m.Profiled:
-        """The section `profiled`, empty where it was not reached."""
-        return self._section(self.run.profiled, m.Profiled)
-
-    @cached_property
-    def issue(self) -> m.Issue:
-        """The section `issue`, empty where it was not reached."""
-        return self._section(self.run.issue, m.Issue)
-
-    @cached_property
-    def files(self) -> m.Files:
-        """The section `files`, empty where it was not reached."""
-        return self._section(self.run.files, m.Files)
-
-    @cached_property
-    def script(self) -> m.Script:
-        """The section `script`, empty where it was not reached."""
-        return self._section(self.run.script, m.Script)
-
     @property
     def mode(self) -> str | None:
-        """`eager`, `compiled`, `graph`, `piecewise`, ...: see `runfolder.MODES`."""
+        """`eager`, `compiled`, `graph`, `piecewise`, ...: see `vocabulary.MODES`."""
         return self.run.mode
 
     @property

@@ -23,20 +23,10 @@ from gaptrace.reading.manifest import Manifest
 from gaptrace.results import manifest as m
 from gaptrace.results.codec import from_data
 from gaptrace.trace import RunInfo, Trace
+from gaptrace.vocabulary import mode_order
 
 MANIFEST = "run.json"
 INDEX = "collect.json"
-# The order in which modes are shown; others follow by name.
-MODES = (
-    "eager",
-    "compiled",
-    "graph",
-    "compiled-graph",
-    "piecewise",
-    "reduce-overhead",
-    "max-autotune",
-    "as-is",
-)
 _POINT = re.compile(r"batch-(?P<batch>\d+)(?:-length-(?P<after>\d+))?|length-(?P<length>\d+)")
 
 
@@ -203,8 +193,7 @@ def read_run_folder(path: str | Path) -> RunFolder:
             _inside(folder),
         )
     cells = [_cell(manifest) for manifest in found]
-    order = {mode: i for i, mode in enumerate(MODES)}
-    cells.sort(key=lambda cell: (order.get(cell.mode, len(order)), cell.mode, cell.repeat))
+    cells.sort(key=lambda cell: (*mode_order(cell.mode), cell.repeat))
     name = _with_point(_name(cells, folder), cells)
     return RunFolder(folder, name, tuple(cells), _missing_cells(folder, cells))
 

@@ -7,7 +7,7 @@ comment has room. The marker that lets a bot find its comment comes first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gaptrace import units
 from gaptrace.document import blocks
@@ -15,7 +15,7 @@ from gaptrace.document.blocks import Cell, Document, Inline, Text
 from gaptrace.quantity import Quantity
 from gaptrace.render import formats
 from gaptrace.render.formats import Format, Style
-from gaptrace.render.tables import bridge, in_brackets, said_rows, text_table
+from gaptrace.render.tables import Step, bridge, in_brackets, said_rows, text_table
 from gaptrace.vocabulary import VERDICT_SIGNS, VERDICTS
 
 # A comment may hold 65,536 characters; some room is left for what a bot adds.
@@ -178,7 +178,7 @@ def bars(block: blocks.Bars) -> str:
         ends, steps = bridge(block)
         arrow = " → ".join(units.text(end) for end in ends)
         parts = [f"{plain(block.title)}: {plain(arrow)}" if ends else plain(block.title)]
-        parts.append(_rows(steps))
+        parts.append(_steps(steps))
     for bar in block.bars if block.kind != "bridge" else ():
         if bar.segments:
             basis = next((s.amount.basis for s in bar.segments if s.amount.basis), "")
@@ -187,6 +187,22 @@ def bars(block: blocks.Bars) -> str:
             parts.append(_rows([(s, units.text(s.amount)) for s in bar.segments]))
     parts += map(prose, block.notes)
     return "\n\n".join(part for part in parts if part)
+
+
+def _steps(steps: Sequence[Step]) -> str:
+    """A line a part of a bridge: label, its bar on its side of the zero line, the amount."""
+    if not steps:
+        return ""
+    labels = [_CONTROL.sub(" ", step.segment.label) for step in steps]
+    wide = max(map(len, labels))
+    return _fenced(
+        f"{label:<{wide}}  {step.before}│{step.after}  {step.text}"
+        for label, step in zip(labels, steps, strict=True)
+    )
+
+
+def _fenced(lines: Iterable[str]) -> str:
+    return "```text\n" + "\n".join(lines).replace("```", "ˋˋˋ") + "\n```"
 
 
 def _rows(rows: Sequence[tuple[blocks.Segment, str]]) -> str:
@@ -201,7 +217,7 @@ def _rows(rows: Sequence[tuple[blocks.Segment, str]]) -> str:
         eighths = max(round(size / longest * _BAR_WIDTH * 8), 1) if size else 0
         drawn = "█" * (eighths // 8) + (_BLOCKS[eighths % 8] if eighths % 8 else "")
         lines.append(f"{label:<{wide}}  {drawn:<{_BAR_WIDTH}}  {text}".rstrip())
-    return "```text\n" + "\n".join(lines).replace("```", "ˋˋˋ") + "\n```"
+    return _fenced(lines)
 
 
 def chart(block: blocks.Chart) -> str:

@@ -92,12 +92,42 @@ def said_rows(table: Table, text: TextTable, said: Callable[[Cell, str], str]) -
     return rows
 
 
-def bridge(block: Bars) -> tuple[list[Quantity], list[tuple[Segment, str]]]:
+@dataclass(frozen=True)
+class Step:
+    """A part of a bridge: its segment, its amount as text, and its bar on either side of zero.
+
+    before, after: what stands left and right of the zero line, `▒` where the part is hatched; all
+    parts of a bridge have the same two widths.
+    """
+
+    segment: Segment
+    text: str
+    before: str
+    after: str
+
+
+# Characters of a bridge's bars, those of both sides together.
+ROOM = 24
+
+
+def bridge(block: Bars) -> tuple[list[Quantity], list[Step]]:
     """Both ends of a bridge as far as they are known, and its parts, amounts in one unit."""
     ends = [bar.total for bar in (block.bars[0], block.bars[-1]) if bar.total is not None]
+    bars = [bar for bar in block.bars[1:-1] for _ in bar.segments]
     parts = [segment for bar in block.bars[1:-1] for segment in bar.segments]
     shown = units.shown_unit((s.amount for s in parts), parts[0].amount.unit) if parts else None
-    return ends, [(part, units.text(part.amount, shown)) for part in parts]
+    values = [float(part.amount.value or 0) for part in parts]
+    span = max(max(values, default=0), 0) - min(min(values, default=0), 0) or 1
+    sizes = [max(round(abs(value) / span * ROOM), 1) if value else 0 for value in values]
+    left = max((s for s, value in zip(sizes, values, strict=True) if value < 0), default=0)
+    right = max((s for s, value in zip(sizes, values, strict=True) if value > 0), default=0)
+    steps = []
+    for part, bar, size, value in zip(parts, bars, sizes, values, strict=True):
+        drawn = ("▒" if bar.hatched else "█") * size
+        sides = (drawn, "") if value < 0 else ("", drawn)
+        text = units.text(part.amount, shown)
+        steps.append(Step(part, text, f"{sides[0]:>{left}}", f"{sides[1]:<{right}}"))
+    return ends, steps
 
 
 def row_label(row: Row, unit: str, label: str) -> str:

@@ -306,14 +306,12 @@ def _bridge(block: blocks.Bars, ink: Ink) -> list[str]:
     ends, parts = bridge(block)
     arrow = " → ".join(units.text(end) for end in ends)
     lines = [f"{block.title}: {arrow}{in_brackets(ends[0].basis)}" if ends else block.title]
-    parts = [(segment, text) for segment, text in parts if segment.amount.value]
-    longest = max((abs(segment.amount.value or 0) for segment, _ in parts), default=0)
-    wide, room = max((len(text) for _, text in parts), default=0), 24
-    for segment, text in parts:
-        value = segment.amount.value or 0
-        size = max(round(abs(value) / longest * room), 1)
-        painted = ink.paint(("▒" if value < 0 else "█") * size, _look(segment, block.look)[1])
-        lines.append(f"  {text:>{wide}}  {painted}{' ' * (room - size)}  {segment.label}")
+    parts = [part for part in parts if part.segment.amount.value]
+    wide = max((len(part.text) for part in parts), default=0)
+    for part in parts:
+        colour = _look(part.segment, block.look)[1]
+        bar = "│".join(ink.paint(side, colour) for side in (part.before, part.after))
+        lines.append(f"  {part.text:>{wide}}  {bar}  {part.segment.label}")
     return lines
 
 

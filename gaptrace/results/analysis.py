@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gaptrace.quantity import Bound, Maybe, Number, Quantity
+from gaptrace.results.gaps import HostWork
 from gaptrace.results.manifest import Compile as Compilation
 from gaptrace.results.manifest import Host as HostNames
 from gaptrace.results.manifest import Script
@@ -220,12 +221,34 @@ class PerToken(Struct, frozen=True):
     busy_by_kind_ns: dict[str, Maybe] = {}
 
 
+class PredictedStep(Struct, frozen=True):
+    """The step without the profiler, predicted from the profiled one; nothing here was measured.
+
+    step_ns with range_ns: the period. idle_ns with idle_range_ns: the period less the traced busy
+    time. idle_share: idle_ns over step_ns. tokens_per_s with its range: at the tokens per step of
+    the headline. removed_ns: what the recorded events of a step cost its host. source: where the
+    cost of an event is from. why: the reason, where there is no prediction.
+    """
+
+    step_ns: int | None = None
+    range_ns: tuple[int, int] | None = None
+    idle_ns: int | None = None
+    idle_range_ns: tuple[int, int] | None = None
+    idle_share: Maybe = None
+    tokens_per_s: Maybe = None
+    tokens_per_s_range: tuple[Number, Number] | None = None
+    removed_ns: int | None = None
+    source: str | None = None
+    why: str = ""
+
+
 class Rate(Struct, frozen=True):
     """Tokens per second, and the unprofiled truth where the run recorded it or somebody gave it.
 
     tokens_per_s_range: at the fewest and the most tokens of a step, under speculation; None for no
     bound. steps_per_s: of steps of any kind. source: `unprofiled`, `given` or `as profiled`.
-    dilation: profiled over unprofiled step time.
+    dilation: profiled over unprofiled step time. predicted_unprofiled_step_ns with its range: as
+    predicted from the trace alone, whether or not it was measured; None where it cannot be.
     """
 
     tokens_per_s: Maybe
@@ -238,6 +261,9 @@ class Rate(Struct, frozen=True):
     issue_ns: int | None
     tokens_per_s_range: tuple[Maybe, Maybe] | None = None
     steps_per_s: Maybe = None
+    predicted_unprofiled_step_ns: int | None = None
+    predicted_unprofiled_range_ns: tuple[int, int] | None = None
+    predicted: PredictedStep | None = None
 
 
 class Headline(Struct, frozen=True):
@@ -483,7 +509,8 @@ class Evidence(Struct, frozen=True):
 
     step: index into the step table, None outside steps. what: the gap, op or call in words.
     before, after: the GPU ops around it. call: the host call that overlapped it. row: event row to
-    jump to, None where the evidence is not one event.
+    jump to, None where the evidence is not one event. host: of a gap, what the launching thread did
+    for most of the time in which the GPU waited for it; empty for other places.
     """
 
     step: int | None
@@ -494,6 +521,7 @@ class Evidence(Struct, frozen=True):
     after: str = ""
     call: str = ""
     row: int | None = None
+    host: tuple[HostWork, ...] = ()
 
     @property
     def dur_ns(self) -> int:
@@ -531,7 +559,10 @@ class Finding(Struct, frozen=True):
 
 
 class GapRow(Struct, frozen=True):
-    """One gap: when, in which step, how long, why, and the GPU ops on both sides (short names)."""
+    """One gap: when, in which step, how long, why, and the GPU ops on both sides (short names).
+
+    host: what the launching thread did in it until it launched, the largest parts.
+    """
 
     gap: int
     step: int | None
@@ -540,6 +571,21 @@ class GapRow(Struct, frozen=True):
     cause_ns: dict[str, int]
     before: str
     after: str
+    host: tuple[HostWork, ...] = ()
+
+
+class IdleWork(Struct, frozen=True):
+    """What launching threads did while the GPU waited for them, over the counted steps.
+
+    parts: mean ns per token (per step where steps make none), the largest first; share: of all of
+    the GPU's idle time. late_ns: all of it; other_ns: what of it is in parts that are not listed.
+    frames: whether Python frames were recorded.
+    """
+
+    parts: tuple[HostWork, ...]
+    late_ns: float
+    other_ns: float
+    frames: bool
 
 
 class AnalysisResult(Struct, frozen=True):
@@ -572,6 +618,7 @@ class AnalysisResult(Struct, frozen=True):
     headline: Headline
     square: dict[str, SquareCell] = {}
     longest_gaps: tuple[GapRow, ...] = ()
+    idle_work: IdleWork | None = None
     compilation: Compilation | None = None
     host_parts: HostParts | None = None
     phases: tuple[Phase, ...] = ()

@@ -18,14 +18,20 @@ COMPARISON = "gaptrace.comparison/1"
 # What can be said of a change.
 BETTER, WORSE, WITHIN_NOISE = "better", "worse", "within noise"
 TOO_FEW, WITHHELD = "too few steps to judge", "withheld"
-VERDICTS = (BETTER, WORSE, WITHIN_NOISE, TOO_FEW, WITHHELD)
+# The profiler slowed the host of a side; what is predicted of both sides may be the same.
+NOT_COMPARABLE, OVERLAP = "not comparable as profiled", "predicted ranges overlap"
+VERDICTS = (BETTER, WORSE, WITHIN_NOISE, TOO_FEW, WITHHELD, NOT_COMPARABLE, OVERLAP)
+UNJUDGED = (TOO_FEW, WITHHELD, NOT_COMPARABLE, OVERLAP)
 # What a verdict stands on.
-RUNS, STEPS, EXACT, NONE = "runs and steps", "steps", "exact", "none"
+RUNS, STEPS, EXACT, RANGES, NONE = "runs and steps", "steps", "exact", "predicted ranges", "none"
+VARIES = "varies from step to step by as much"
 ONE_RUN = "beyond step noise; run-to-run not measured"
+# What a change that is a real one is beyond, by what the verdict stands on.
+BEYOND = {RUNS: "beyond noise", RANGES: "predicted ranges are apart"}
 # What became of a gate.
 HELD, TRIPPED, NOT_JUDGED = "held", "tripped", "not judged"
 # How a figure is known.
-UNPROFILED, PROFILED = "unprofiled", "as profiled"
+UNPROFILED, GIVEN, PREDICTED, PROFILED = "unprofiled", "given", "predicted", "as profiled"
 
 
 class ComparedSide(Struct, frozen=True):
@@ -36,7 +42,8 @@ class ComparedSide(Struct, frozen=True):
     verdict, reasons: quality of the weakest recording. saved: read from a saved baseline. facts:
     what likeness is judged by (`gpu`, `model`, `dtype`, `batch`, ...), None where unknown.
     recording: path of the one that the bridge stands on, empty where no trace is behind it; step:
-    row of its step table, -1 where the bridge does not stand on one step.
+    row of its step table, -1 where the bridge does not stand on one step. batch, length: of the
+    point of a sweep that it is, None where that was not varied.
     """
 
     label: str
@@ -50,6 +57,8 @@ class ComparedSide(Struct, frozen=True):
     facts: dict[str, str | None]
     recording: str = ""
     step: int = -1
+    batch: int | None = None
+    length: int | None = None
 
 
 class Figure(Struct, frozen=True):
@@ -57,7 +66,8 @@ class Figure(Struct, frozen=True):
 
     value: of the run whose step time is the median of the side, or the median over runs where it
     is no part of a step. p5, p95: nearest rank over all steps of all runs. n: steps (or unprofiled
-    samples) behind it. runs: the figure of each run, in order.
+    samples) behind it. runs: the figure of each run, in order. low, high: what a predicted figure
+    may be at least and at most.
     """
 
     value: Maybe
@@ -65,18 +75,21 @@ class Figure(Struct, frozen=True):
     p95: Maybe = None
     n: int = 0
     runs: tuple[Number, ...] = ()
+    low: Maybe = None
+    high: Maybe = None
 
 
 class MetricRow(Struct, frozen=True):
     """One metric on both sides, and what can be said of the difference.
 
     unit: `ns`, `count`, `tok/s`, `share` or `bytes`. better: `lower` or `higher`. gate: `--fail-on`
-    knows it. source: `unprofiled`, `as profiled`, or None where the profiler does not matter.
-    change: candidate less baseline. ratio: change over the baseline, None where that is 0.
-    interval: of the change, at 95 %; interval_ratio: the same over the baseline. p: Holm-corrected
-    probability of a difference this large by chance. basis: `runs and steps`, `steps`, `exact` or
-    `none`. note: what to add to the verdict. as_profiled: both sides as traced, where `source` is
-    `unprofiled`.
+    knows it. source: `unprofiled`, `given` (on a side at least), `predicted` (likewise), `as
+    profiled`, or None where the profiler does not matter. change: candidate less baseline; None
+    where the two cannot be compared. ratio: change over the baseline, None where that is 0.
+    interval: of the change, at 95 % or over predicted ranges, None for a count; interval_ratio: the
+    same over the baseline. p: Holm-corrected probability of a difference this large by chance.
+    basis: `runs and steps`, `steps`, `exact`, `predicted ranges` or `none`. note: what to add to
+    the verdict. as_profiled: both sides as traced, where `source` is another.
     """
 
     id: str
@@ -108,9 +121,9 @@ class BridgePart(Struct, frozen=True):
     """One part of both steps, in ns per step.
 
     kind: `idle`, `busy`, or `time` where the two cannot be told apart. key: the cause for idle
-    (`withheld` where a side's causes are), the op class for busy. share: what
-    it changed by, of the longer step. estimated: unprofiled idle, split by the shares that causes
-    have of the traced idle.
+    (`withheld` where a side's causes are, or idle cannot be compared), the op class for busy.
+    share: what it changed by, of the longer step. estimated: unprofiled idle, split by the shares
+    that causes have of the traced idle.
     """
 
     kind: str
@@ -127,8 +140,10 @@ class Bridge(Struct, frozen=True):
     """The way from the baseline's step time to the candidate's in exact integer parts.
 
     On each side the parts sum to that end: the unprofiled step where both sides have one (`source`
-    is `unprofiled`), else the traced period (`baseline_ns`, `candidate_ns`). Parts that are 0 on
-    both sides are left out. basis: `median step` (whose traced period is the median of the run
+    is `unprofiled`, `given` or `predicted`; `unprofiled_baseline_ns`, `unprofiled_candidate_ns`),
+    else the traced period (`baseline_ns`, `candidate_ns`). Parts that are 0 on both sides are left
+    out. comparable: whether the idle time of the two steps is; false as profiled where the profiler
+    slowed a host. basis: `median step` (whose traced period is the median of the run
     whose median is the median of the side), `open step` or `whole recording`. baseline_step,
     candidate_step: which, in words. split: whether busy and idle can be told apart. idle_causes:
     the one or two parts that most of the change of idle is made of; none where no two are.
@@ -146,12 +161,13 @@ class Bridge(Struct, frozen=True):
     notes: tuple[str, ...]
     parts: tuple[BridgePart, ...]
     idle_causes: tuple[str, ...] = ()
+    comparable: bool = True
 
     @property
     def ends(self) -> tuple[int, int]:
         """What the parts sum to on each side."""
         before, after = self.unprofiled_baseline_ns, self.unprofiled_candidate_ns
-        if self.source == UNPROFILED and before is not None and after is not None:
+        if self.source != PROFILED and before is not None and after is not None:
             return before, after
         return self.baseline_ns, self.candidate_ns
 
@@ -328,7 +344,8 @@ class TwoByTwo(Struct, frozen=True):
     """{eager, compiled} x {launched, captured}: what compiling and capture did, each on its own.
 
     best: label of the fastest cell; times_eager: the eager step over its step.
-    source: `unprofiled` where all four cells have that, else `as profiled`.
+    source: of the step times of all four cells, as in a `MetricRow`. Where the profiler slowed a
+    host, `best` is empty as profiled, and what cannot be compared is None.
     """
 
     source: str
@@ -349,6 +366,20 @@ class TwoByTwo(Struct, frozen=True):
         """The four cells by mode."""
         found = (self.eager, self.graph, self.compiled, self.compiled_graph)
         return dict(zip(("eager", "graph", "compiled", "compiled-graph"), found, strict=True))
+
+
+class ComparedCell(Struct, frozen=True):
+    """One mode at one point of two sweeps: which pair it is, or which sweep alone has it.
+
+    pair: place in `ComparisonResult.pairs`, None where one sweep alone has the cell. only: which,
+    `baseline` or `candidate`. batch, length: None where that was not varied.
+    """
+
+    batch: int | None
+    length: int | None
+    mode: str
+    pair: int | None
+    only: str = ""
 
 
 class GateResult(Struct, frozen=True):
@@ -383,6 +414,7 @@ class ComparisonResult(Struct, frozen=True):
 
     forced: unlike runs were compared. seed, resamples: of the noise. notes: about the comparison
     as a whole (a mode that could not be recorded). two_by_two: where all four modes are there.
+    cells: every mode at every point, where two sweeps are compared.
     """
 
     forced: bool
@@ -393,4 +425,5 @@ class ComparisonResult(Struct, frozen=True):
     two_by_two: TwoByTwo | None
     gates: tuple[GateResult, ...] = ()
     sentence: str = ""
+    cells: tuple[ComparedCell, ...] = ()
     schema: str = field(default=COMPARISON)

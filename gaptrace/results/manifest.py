@@ -99,6 +99,27 @@ class Issue(Struct, frozen=True):
     reason: str | None = None
 
 
+class EventCosts(Struct, frozen=True):
+    """What recording costs a host, as `gaptrace calibrate` measured it, and how far it is known.
+
+    call: of a runtime or driver call, in median launch calls. op: of a CPU op, in least spacings of
+    nested ops (entry and exit together); shaped_op: of one recorded with its shapes. frame: of a
+    Python frame, in the same. node_ns: of a kernel inside a graph replay, on the GPU. low, high:
+    factors on all of them that steps are expected between; farthest: on the step itself. source:
+    where they are from.
+    """
+
+    call: float
+    op: float
+    shaped_op: float
+    frame: float
+    node_ns: float
+    low: float
+    high: float
+    farthest: float
+    source: str
+
+
 class Profiled(Struct, frozen=True):
     """What was profiled, and with which settings."""
 

@@ -14,7 +14,7 @@ from gaptrace.compare.side import Side
 from gaptrace.compare.two_by_two import corners_of
 from gaptrace.document.comparison_words import said
 from gaptrace.measure.result import Analysis
-from gaptrace.results.comparison import ComparisonResult
+from gaptrace.results.comparison import ComparedCell, ComparisonResult
 
 AnySide = Side | Analysis | Sequence[Analysis]
 
@@ -39,13 +39,17 @@ def compared(
     corners: Mapping[str, Side] | None = None,
     notes: Sequence[str] = (),
     gates: Sequence[Gate] = (),
+    cells: Sequence[ComparedCell] = (),
 ) -> ComparisonResult:
     """Every pair compared and judged, with its sentences; `corners` are the sides of a 2x2.
+
+    cells: where the pairs stand in two sweeps.
 
     Raises:
         GaptraceError: there is no pair, or one is unlike and not forced.
     """
-    return said(judge(compare_pairs(pairs, options, corners=corners, notes=notes), gates))
+    found = compare_pairs(pairs, options, corners=corners, notes=notes, cells=cells)
+    return said(judge(found, gates))
 
 
 def analyses_of(pairs: Iterable[tuple[Side, Side]]) -> dict[str, Analysis]:

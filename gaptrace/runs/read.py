@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,8 @@ from gaptrace.errors import OptionError
 from gaptrace.measure.options import Options
 
 if TYPE_CHECKING:
-    from gaptrace.reading.runfolder import RunFolder
-    from gaptrace.results.run import SweepResult
+    from gaptrace.reading.runfolder import RunFolder, SweepFolder
+    from gaptrace.results.run import SweepPoint, SweepResult
     from gaptrace.runs.run import RunAnalysis, Watch
 
 
@@ -54,9 +54,33 @@ def read_points(
         OptionError: a step is given, which can be that of one point only.
     """
     from gaptrace.document.sweep_words import said
+    from gaptrace.runs.sweep import analyze_sweep
+
+    sweep, points = _points(path, options, use_cache=use_cache, watch=watch)
+    return said(analyze_sweep(sweep.name, path, points, missing=sweep.missing))
+
+
+def read_each_point(
+    path: str, options: Options, *, use_cache: bool, watch: Watch | None = None
+) -> Iterator[tuple[SweepPoint, RunAnalysis]]:
+    """Every point of the sweep at a path with its modes and repeats, one after another.
+
+    Only the traces of the point that was asked for last need be in memory. `watch` as in
+    `read_run`.
+
+    Raises:
+        OptionError: a step is given, which can be that of one point only.
+    """
+    _, points = _points(path, options, use_cache=use_cache, watch=watch)
+    return ((point, load()) for point, load in points)
+
+
+def _points(
+    path: str, options: Options, *, use_cache: bool, watch: Watch | None
+) -> tuple[SweepFolder, list[tuple[SweepPoint, Callable[[], RunAnalysis]]]]:
+    """The sweep at a path, and each of its points with what analyses it."""
     from gaptrace.reading.runfolder import read_sweep
     from gaptrace.results.run import SweepPoint
-    from gaptrace.runs.sweep import analyze_sweep
 
     sweep = read_sweep(path)
     if options.given or options.given_of_modes:
@@ -64,24 +88,15 @@ def read_points(
             f"{path} is a sweep: each of its points has a step of its own",
             f"give it with one point: {sweep.points[0].run.path}" if sweep.points else "",
         )
-    sizes = [len(point.run.cells) for point in sweep.points]
-    points = [
-        (
-            SweepPoint(point.name, point.batch, point.length, str(point.run.path)),
-            partial(
-                _analyzed,
-                point.run,
-                str(point.run.path),
-                options,
-                use_cache=use_cache,
-                watch=None
-                if watch is None
-                else partial(_in_sweep, watch, point.name, sum(sizes[:place]), sum(sizes)),
-            ),
-        )
-        for place, point in enumerate(sweep.points)
-    ]
-    return said(analyze_sweep(sweep.name, path, points, missing=sweep.missing))
+    found: list[tuple[SweepPoint, Callable[[], RunAnalysis]]] = []
+    before, total = 0, sum(len(point.run.cells) for point in sweep.points)
+    for point in sweep.points:
+        where = str(point.run.path)
+        told = None if watch is None else partial(_in_sweep, watch, point.name, before, total)
+        load = partial(_analyzed, point.run, where, options, use_cache=use_cache, watch=told)
+        found.append((SweepPoint(point.name, point.batch, point.length, where), load))
+        before += len(point.run.cells)
+    return sweep, found
 
 
 def _in_sweep(

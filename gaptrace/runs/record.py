@@ -11,9 +11,9 @@ import msgspec
 
 from gaptrace.analysis import Analysis, analyze
 from gaptrace.document.answers import plain, run_answer
-from gaptrace.measure.headline import step_ns
+from gaptrace.measure.headline import basis_of
 from gaptrace.measure.options import GivenStep, Options
-from gaptrace.measure.record import basis_of, first_line
+from gaptrace.measure.record import first_line
 from gaptrace.predict.predict import predict_run
 from gaptrace.quantity import AT_MOST, EXACT
 from gaptrace.results import run as r
@@ -80,7 +80,9 @@ def run_result(run: RunAnalysis, square: Mapping[str, SquareCell]) -> r.RunResul
 
 def _rows(run: RunAnalysis) -> tuple[r.ModeRow, ...]:
     chosen = {mode: run.representative(mode) for mode in run.modes}
-    times = {m: ns for m, a in chosen.items() if a is not None and (ns := step_ns(a)) is not None}
+    times = {
+        m: ns for m, a in chosen.items() if a is not None and (ns := a.headline.step_ns) is not None
+    }
     best = min(times, key=lambda mode: times[mode], default=None)
     base = "eager" if "eager" in times else None
     ends = (times.get(base or ""), times.get(best or ""))
@@ -103,7 +105,7 @@ def _row(
     limits, steps = analysis.ceilings, analysis.headline.steps
     assert analysis.result is not None
     findings = analysis.result.findings
-    step = step_ns(analysis)
+    step = analysis.headline.step_ns
     eager, shortest = ends
     return r.ModeRow(
         mode=mode,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gaptrace.analysis import Analysis, analyze
-from gaptrace.measure.headline import PROFILED, step_ns
+from gaptrace.measure.headline import PROFILED
 from gaptrace.measure.options import Options
 from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import median_place
@@ -77,14 +77,16 @@ class RunAnalysis:
 
     def representative(self, mode: str) -> Analysis | None:
         """The repeat whose step time is the median of the mode's repeats; None without any."""
-        timed = [a for a in self.repeats(mode) if step_ns(a) is not None]
+        timed = [a for a in self.repeats(mode) if a.headline.step_ns is not None]
         if not timed:
             return next(iter(self.repeats(mode)), None)
         return timed[median_place(self.step_times(mode))]
 
     def step_times(self, mode: str) -> list[int]:
         """Step times of a mode's repeats in ns, in the order recorded."""
-        return [ns for analysis in self.repeats(mode) if (ns := step_ns(analysis)) is not None]
+        return [
+            ns for analysis in self.repeats(mode) if (ns := analysis.headline.step_ns) is not None
+        ]
 
     def step_spread(self, mode: str) -> float | None:
         """Half the range of a mode's step times over the least; None for a single one."""
@@ -152,7 +154,7 @@ def analyze_cells(
 
 def with_bytes_of(eager: Analysis, options: Options) -> Options:
     """Options that carry the eager step's bytes to the modes that recorded no shapes."""
-    moved = eager.ceilings.step_bytes
+    moved = eager.ceilings
     return dataclasses.replace(
         options,
         weight_bytes=options.weight_bytes or moved.weight_bytes,

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from gaptrace import __version__
 from gaptrace.compare.recording import CAUSE_COLUMNS, CLASS_COLUMNS, COLUMNS, Recording, UsedKernel
 from gaptrace.errors import GaptraceError
+from gaptrace.quantity import Number
 from gaptrace.trace import Ints
 
 SAVED = "gaptrace.saved/1"
@@ -62,11 +63,13 @@ class SavedRecording(Struct, frozen=True):
     issue_ns: int | None
     issue_samples: tuple[int, ...]
     peak_memory: int | None
-    kernel_tokens: int
+    kernel_tokens: Number
     captured: float
     generated: float
     kernels: tuple[SavedKernel, ...]
     given: bool = False
+    predicted_ns: int | None = None
+    predicted_range: tuple[int, int] | None = None
 
 
 class SavedFile(Struct, frozen=True):

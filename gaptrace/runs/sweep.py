@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from gaptrace.measure.headline import PROFILED, step_ns
+from gaptrace.measure.headline import PROFILED
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
@@ -107,7 +107,7 @@ def _row(point: SweepPoint, run: RunAnalysis, mode: str) -> SweepRow:
     if analysis is None:
         return SweepRow(*place, cells[0].status, cells[0].reason or None, 0, startup=start)
     head, limits = analysis.headline, analysis.ceilings
-    share, source = head.unprofiled_idle_share, head.rate.source
+    share, source = head.rate.unprofiled_idle_share, head.rate.source
     if share is None or share < 0:
         share, source = head.idle_share, PROFILED
     return SweepRow(
@@ -117,7 +117,7 @@ def _row(point: SweepPoint, run: RunAnalysis, mode: str) -> SweepRow:
         repeats=len(run.repeats(mode)),
         tokens_per_s=head.rate.tokens_per_s,
         rate_source=None if head.rate.tokens_per_s is None else head.rate.source,
-        step_ns=step_ns(analysis),
+        step_ns=head.step_ns,
         step_spread=run.step_spread(mode),
         idle_share=share,
         idle_source=None if share is None else source,

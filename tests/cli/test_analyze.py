@@ -167,11 +167,11 @@ def test_gaps_as_csv_and_json_hold_every_gap(capsys: Out) -> None:
     body = json.loads(capsys.readouterr().out)
     assert (body["schema"], len(body["gaps"])) == ("gaptrace.gaps/1", device["gaps"])
     assert main(["gaps", EAGER, "--top", "3"]) == 0
-    title, _, head, *rows = capsys.readouterr().out.splitlines()
+    title, *rows = capsys.readouterr().out.splitlines()
     assert title == "3 gaps of GPU 0, times as profiled."
-    assert head.split()[:2] == ["gap,", "µs"]
+    rows = [row for row in rows if row.strip()[:1].isdigit()]
     longest = sorted((int(row["dur_ns"]) for row in body["gaps"]), reverse=True)[:3]
-    assert [round(ns / 1e3) for ns in longest] == [int(row.split()[0]) for row in rows[-3:]]
+    assert [round(ns / 1e3) for ns in longest] == [int(row.split()[0]) for row in rows]
 
 
 def test_help_names_every_command_and_the_exit_codes(capsys: Out) -> None:

@@ -261,7 +261,6 @@ def test_strict_looks_at_every_trace(sweep: Path, tmp_path: Path, capsys: Out) -
 @pytest.mark.parametrize(
     "args",
     [
-        ["compare", "SWEEP"],
         ["predict", "SWEEP"],
         ["save", "SWEEP", "-o", "OUT.gaptrace.json"],
         ["gaps", "SWEEP"],

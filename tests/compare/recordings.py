@@ -15,6 +15,9 @@ from gaptrace.compare.recording import (
     UsedKernel,
 )
 
+# Recorded without anything that slows the host but the profiler itself.
+LIGHT: dict[str, str | None] = {"shapes": "no", "stacks": "no", "memory": "no"}
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -57,7 +60,7 @@ def recording(
         "run": "",
         "mode": None,
         "repeat": 1,
-        "facts": facts or {},
+        "facts": {**LIGHT, **(facts or {})},
         "verdict": "ok",
         "reasons": (),
         "withheld": frozenset(),

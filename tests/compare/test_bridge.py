@@ -30,7 +30,7 @@ GEMM, COPY, OTHER = OP_CLASSES.index("gemm"), OP_CLASSES.index("copy"), OP_CLASS
 
 def bridge_of(left: Trace, right: Trace) -> Bridge:
     sides = [Side.of(analyze(trace), label=name) for trace, name in ((left, "a"), (right, "b"))]
-    return build_bridge(sides[0], sides[1], unprofiled=False)[0]
+    return build_bridge(sides[0], sides[1], source=PROFILED)[0]
 
 
 def side(*recordings: Any, label: str = "side") -> Side:
@@ -46,7 +46,7 @@ def assert_exact(bridge: Bridge) -> None:
     assert all(min(part.baseline_ns, part.candidate_ns) >= 0 for part in bridge.parts)
     traced = (bridge.baseline_ns, bridge.candidate_ns)
     unprofiled = (bridge.unprofiled_baseline_ns, bridge.unprofiled_candidate_ns)
-    assert bridge.ends == (unprofiled if bridge.source == UNPROFILED else traced)
+    assert bridge.ends == (traced if bridge.source == PROFILED else unprofiled)
     at = before
     for part in waterfall(bridge):
         at += part.delta_ns
@@ -139,7 +139,7 @@ def test_unprofiled_steps_are_bridged_by_busy_time_and_the_rest(
         recording([period] * 5, busy=work, unprofiled_ns=step)
         for period, work, step in zip(traced, busy, unprofiled, strict=True)
     )
-    bridge = build_bridge(side(left), side(right), unprofiled=True)[0]
+    bridge = build_bridge(side(left), side(right), source=UNPROFILED)[0]
     assert_exact(bridge)
     assert {part.kind for part in bridge.parts} <= {"busy", "idle"}
     fits = all(work <= step for work, step in zip(busy, unprofiled, strict=True))
@@ -157,7 +157,7 @@ def test_unprofiled_idle_is_split_by_the_shares_of_traced_causes() -> None:
     left.steps["idle_dispatch_ns"][:] = 60
     left.steps["idle_sync_ns"][:] = 20
     right = recording([100] * 5, busy=20, unprofiled_ns=24)
-    bridge = build_bridge(side(left), side(right), unprofiled=True)[0]
+    bridge = build_bridge(side(left), side(right), source=UNPROFILED)[0]
     assert_exact(bridge)
     parts = {part.key: (part.baseline_ns, part.candidate_ns) for part in bridge.parts}
     assert parts == {"sync": (5, 0), "dispatch": (15, 4), "gemm": (20, 20)}
@@ -169,7 +169,7 @@ def test_unprofiled_idle_is_split_by_the_shares_of_traced_causes() -> None:
 
 def test_idle_of_which_the_trace_has_none_has_no_known_cause() -> None:
     left, right = (recording([20] * 5, busy=20, unprofiled_ns=step) for step in (30, 20))
-    bridge = build_bridge(side(left), side(right), unprofiled=True)[0]
+    bridge = build_bridge(side(left), side(right), source=UNPROFILED)[0]
     assert_exact(bridge)
     idle = [(p.key, p.baseline_ns) for p in bridge.parts if p.kind == "idle"]
     assert idle == [("unattributed", 10)]
@@ -190,7 +190,7 @@ def test_whole_parts_sum_to_the_total(total: int, weights: list[int]) -> None:
 
 def test_one_side_without_unprofiled_times_ends_at_the_traced_periods() -> None:
     left, right = recording([100] * 5, unprofiled_ns=80), recording([60] * 5)
-    bridge = build_bridge(side(left), side(right), unprofiled=False)[0]
+    bridge = build_bridge(side(left), side(right), source=PROFILED)[0]
     assert_exact(bridge)
     assert bridge.ends == (100, 60)
     assert bridge.source == PROFILED
@@ -198,23 +198,23 @@ def test_one_side_without_unprofiled_times_ends_at_the_traced_periods() -> None:
 
 def test_the_bridge_stands_on_the_median_step_of_the_median_run() -> None:
     runs = (recording([10] * 5), recording([70, 20, 30, 40, 50], repeat=2), recording([90] * 5))
-    bridge, pillar, _ = build_bridge(side(*runs), side(recording([5] * 5)), unprofiled=False)
+    bridge, pillar, _ = build_bridge(side(*runs), side(recording([5] * 5)), source=PROFILED)
     assert (pillar.place, pillar.step, bridge.baseline_ns) == (1, 3, 40)
     assert bridge.baseline_step == "step 3 of run 2"
 
 
 def test_an_open_step_and_a_whole_recording_say_so() -> None:
     one = recording([50], open_step=True)
-    assert build_bridge(side(one), side(recording([9] * 5)), unprofiled=False)[0].basis == OPEN_STEP
+    assert build_bridge(side(one), side(recording([9] * 5)), source=PROFILED)[0].basis == OPEN_STEP
     whole = recording([50, 60], rule="whole trace")
-    bridge = build_bridge(side(whole), side(recording([9] * 5)), unprofiled=False)[0]
+    bridge = build_bridge(side(whole), side(recording([9] * 5)), source=PROFILED)[0]
     assert (bridge.basis, bridge.baseline_ns, bridge.candidate_ns) == (WHOLE, 110, 45)
     assert_exact(bridge)
 
 
 def test_withheld_causes_become_one_idle_part() -> None:
     left = recording([100] * 5, busy=30, withheld=frozenset({"causes"}))
-    bridge = build_bridge(side(left), side(recording([80] * 5, busy=30)), unprofiled=False)[0]
+    bridge = build_bridge(side(left), side(recording([80] * 5, busy=30)), source=PROFILED)[0]
     assert_exact(bridge)
     assert [(p.kind, p.key, p.delta_ns) for p in bridge.parts] == [
         ("idle", "withheld", -20),
@@ -226,7 +226,7 @@ def test_withheld_causes_become_one_idle_part() -> None:
 def test_interleaved_steps_are_not_split_and_still_sum() -> None:
     mixed = recording([100] * 5, busy=30)
     mixed.steps["clean"][:] = 0  # type: ignore[index]
-    bridge = build_bridge(side(mixed), side(recording([80] * 5, busy=30)), unprofiled=False)[0]
+    bridge = build_bridge(side(mixed), side(recording([80] * 5, busy=30)), source=PROFILED)[0]
     assert_exact(bridge)
     assert not bridge.split
     assert [(p.kind, p.delta_ns) for p in bridge.parts] == [("time", -20)]

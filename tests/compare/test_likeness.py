@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +14,10 @@ from gaptrace.compare.facts import facts_of
 from gaptrace.compare.likeness import likeness
 from gaptrace.compare.side import Side
 from gaptrace.errors import GaptraceError
-from gaptrace.results.comparison import WITHHELD
+from gaptrace.results.comparison import NOT_COMPARABLE, WITHHELD
 from gaptrace.runs.compared import compare
-from tests.builders import decode_trace
-from tests.compare.recordings import recording
+from tests.builders import decode_events, decode_trace, events_json, trace_of
+from tests.compare.recordings import LIGHT, recording
 
 if TYPE_CHECKING:
     from gaptrace.compare.recording import Recording
@@ -28,8 +30,7 @@ FACTS: dict[str, str | None] = {
     "batch": "1",
     "tokens_per_step": "1",
     "torch": "2.11.0",
-    "shapes": "no",
-    "stacks": "no",
+    **LIGHT,
 }
 
 
@@ -85,27 +86,75 @@ def test_other_bytes_of_weights_follow_from_another_dtype() -> None:
     assert found.unlike == ("dtype: bfloat16 against int4 (packed)",)
 
 
+HOST = {"host_dispatch", "idle", "idle_share"}
+STEP = {"step_time", "tokens_per_s"}
+
+
 @pytest.mark.parametrize(
-    ("setting", "withheld"),
+    ("base", "cand", "words"),
     [
-        ("shapes", {"host_dispatch"}),
-        ("stacks", {"host_dispatch", "step_time", "tokens_per_s", "idle", "idle_share"}),
+        ({"stacks": "yes"}, {}, "recorded with stacks on the baseline"),
+        ({}, {"shapes": "yes"}, "recorded with shapes on the candidate"),
+        ({"memory": "yes"}, {}, "recorded with memory on the baseline"),
+        ({"stacks": None}, {}, "recorded with unknown settings on the baseline"),
+        (
+            {"stacks": "yes", "shapes": "yes"},
+            {"shapes": "yes"},
+            "recorded with stacks, shapes on the baseline, shapes on the candidate",
+        ),
+        # As much on both sides: by how much it slows either nobody knows.
+        ({"stacks": "yes"}, {"stacks": "yes"}, "recorded with stacks on both sides"),
+        ({"shapes": None}, {"stacks": None}, "recorded with unknown settings on both sides"),
     ],
 )
-def test_profiler_settings_withhold_only_what_they_distort(
-    setting: str, withheld: set[str]
+def test_host_figures_are_not_compared_where_the_profiler_slowed_the_host(
+    base: dict[str, str | None], cand: dict[str, str | None], words: str
 ) -> None:
-    pair = compare([side(made(**{setting: "yes"})), side(made())]).pairs[0]
+    pair = compare([side(made(**base)), side(made(**cand))]).pairs[0]
     known = [row for row in pair.metrics if row.baseline.value is not None]
-    assert {row.id for row in known if row.verdict == WITHHELD} == withheld
-    assert any("were recorded on the baseline only" in note for note in pair.notes)
-    assert all(row.change is None for row in known if row.verdict == WITHHELD)
+    refused = [row for row in known if row.verdict == NOT_COMPARABLE]
+    assert {row.id for row in refused} == HOST | STEP
+    assert {row.note for row in refused} == {words}
+    assert all(row.change is row.interval is None for row in refused)
+    assert pair.notes[0].startswith(f"{words}, which slows the host under the profiler: step time,")
+    assert "--unprofiled-step" in pair.notes[0]
+    assert "gaptrace collect" in pair.notes[0]
+    assert pair.sentence.startswith(
+        f"Not comparable as profiled: 102 ns → 102 ns per step; {words}"
+    )
+    assert pair.metric("busy").change == pair.metric("kernels").change == 0
+
+
+def test_a_step_that_the_gpu_fills_is_compared_all_the_same() -> None:
+    """The profiler slows the host, and a host that the GPU never waits for changes nothing."""
+    slowed = {**LIGHT, "stacks": "yes"}
+    left, right = (
+        recording([ns + n for n in range(6)], busy=ns - 4, facts=slowed) for ns in (10_000, 11_000)
+    )
+    pair = compare([side(left), side(right)]).pairs[0]
+    assert pair.verdict == "worse"
+    assert {row.id for row in pair.metrics if row.verdict == NOT_COMPARABLE} == HOST
     assert pair.bridge is not None
+    assert pair.bridge.comparable
+    # Idle between graph nodes is the GPU's own, however long.
+    for one in (left, right):
+        one.steps["idle_graph_node_ns"][:] = one.steps["busy_gemm_ns"] // 2
+        one.steps["busy_gemm_ns"][:] -= one.steps["idle_graph_node_ns"]
+    assert compare([side(left), side(right)]).pairs[0].verdict == "worse"
+    # Of withheld causes nobody knows whose they are.
+    unknown = dataclasses.replace(left, withheld=frozenset({"causes"}))
+    assert compare([side(unknown), side(right)]).pairs[0].verdict == NOT_COMPARABLE
+
+
+def test_the_bridge_of_slowed_hosts_tells_busy_alone() -> None:
+    found = compare([side(made(stacks="yes")), side(made())]).pairs[0].bridge
+    assert found is not None
+    assert not found.comparable
+    assert [(part.kind, part.title) for part in found.parts] == [("idle", "idle, not comparable")]
+    assert "only busy time can be compared" in found.notes[0]
 
 
 def test_unprofiled_figures_are_not_distorted_by_the_profiler() -> None:
-    import dataclasses
-
     def timed(one: Recording) -> Recording:
         return dataclasses.replace(one, unprofiled_ns=90, issue_ns=80)
 
@@ -132,5 +181,29 @@ def test_facts_of_a_bare_trace() -> None:
     facts = facts_of(analyze(shaped))
     assert facts["shapes"] == "yes"
     assert facts["stacks"] == "no"
+    assert facts["memory"] == "no"
     assert facts["batch"] is None
     assert facts["tokens_per_step"] is None
+
+
+@pytest.mark.parametrize(
+    ("header", "facts"),
+    [
+        ({}, ("no", "no", "no")),
+        ({"with_stack": 1}, ("no", "yes", "no")),
+        ({"record_shapes": 1, "profile_memory": 1}, ("yes", "no", "yes")),
+    ],
+)
+def test_settings_of_a_bare_trace_are_those_of_its_header(
+    header: dict[str, int], facts: tuple[str, str, str]
+) -> None:
+    found = facts_of(analyze(trace_of(*decode_events(), **header)))
+    assert (found["shapes"], found["stacks"], found["memory"]) == facts
+
+
+def test_a_file_without_the_profilers_header_does_not_say_how_it_was_recorded() -> None:
+    from gaptrace.reading.loading import load
+
+    events = json.loads(events_json(*decode_events(dims=[[1, 8], [8, 8]])))["traceEvents"]
+    found = facts_of(analyze(load(json.dumps(events).encode())))
+    assert (found["shapes"], found["stacks"], found["memory"]) == ("yes", None, None)

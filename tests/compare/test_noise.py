@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gaptrace.compare.figures import sources
 from gaptrace.compare.noise import (
@@ -23,6 +25,7 @@ from gaptrace.results.comparison import (
     RUNS,
     STEPS,
     TOO_FEW,
+    VARIES,
     VERDICTS,
     WITHHELD,
     WITHIN_NOISE,
@@ -43,7 +46,7 @@ def rows_of(
     left: Sequence[Recording], right: Sequence[Recording], *, seed: int = 7
 ) -> dict[str, MetricRow]:
     rows = metric_rows(
-        left, right, distorted={}, chosen=sources((left, right)), seed=seed, resamples=2_000
+        left, right, unjudged={}, chosen=sources((left, right)), seed=seed, resamples=2_000
     )
     return {row.id: row for row in rows}
 
@@ -189,20 +192,93 @@ def test_steps_of_several_runs_add_up_to_five() -> None:
     assert rows_of([three, three], [three, three])["step_time"].verdict == WITHIN_NOISE
 
 
-def test_counts_that_vary_are_judged_like_times() -> None:
-    rng = np.random.default_rng(0)
-    counts = rng.integers(95, 106, 20)
-    left = recording([PERIOD] * 20, kernels=counts)
-    right = recording([PERIOD] * 20, kernels=rng.permutation(counts))
-    row = rows_of([left], [right])["kernels"]
-    assert (row.verdict, row.basis) == (WITHIN_NOISE, STEPS)
-    assert row.interval is not None
+@pytest.mark.parametrize("metric", ["kernels", "launches", "copies", "memsets"])
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "basis", "words"),
+    [
+        ([10] * 6, [10] * 6, WITHIN_NOISE, EXACT, "= equal"),
+        # One step of another kind, on either side, in few steps or many.
+        ([10] * 6, [10, 10, 10, 90, 10, 10], WITHIN_NOISE, EXACT, "= equal"),
+        ([10, 90, 10], [10] * 6, WITHIN_NOISE, EXACT, "= equal"),
+        ([10, 90, 10], [11, 11, 2], WORSE, EXACT, "▲ worse"),
+        ([10] * 6, [9, 9, 9, 9, 9, 90], "better", EXACT, "▼ better"),
+        # No count that most steps have: told apart where the middle halves lie apart.
+        ([10, 11, 12, 13, 14, 15], [20, 21, 22, 23, 24, 25], WORSE, EXACT, "▲ worse"),
+        ([10, 11, 12, 13, 14, 15], [12, 13, 14, 15, 16, 17], WITHIN_NOISE, STEPS, "= within noise"),
+        ([0] * 6, [1] * 6, WORSE, EXACT, "▲ worse"),
+    ],
+)
+def test_all_counts_are_compared_exactly_by_one_rule(
+    metric: str, before: list[int], after: list[int], verdict: str, basis: str, words: str
+) -> None:
+    left, right = (recording([PERIOD] * len(counts)) for counts in (before, after))
+    left.steps[metric][:] = before
+    right.steps[metric][:] = after
+    row = rows_of([left], [right])[metric]
+    assert (row.verdict, row.basis, verdict_words(row)) == (verdict, basis, words)
+    assert row.interval is row.p is None
+    assert (row.note == VARIES) == (basis == STEPS)
 
 
-def test_equal_counts_read_equal() -> None:
-    one = recording([PERIOD] * 6)
-    row = rows_of([one], [one])["kernels"]
-    assert (row.verdict, verdict_words(row)) == (WITHIN_NOISE, "= equal")
+def test_counts_of_runs_are_those_of_all_their_steps() -> None:
+    odd = recording([PERIOD] * 6, kernels=12, repeat=3)
+    same = [recording([PERIOD] * 6, kernels=10, repeat=n) for n in (1, 2)]
+    assert verdict_words(rows_of([*same, odd], same)["kernels"]) == "= equal"
+    # Half of the steps have either count, and so does the other side.
+    assert verdict_words(rows_of([same[0], odd], [same[1], odd])["kernels"]) == "= equal"
+    # Half of them have 10, half 12: neither tells it apart from 11.
+    eleven = recording([PERIOD] * 6, kernels=11)
+    assert rows_of([same[0], odd], [eleven])["kernels"].verdict == WITHIN_NOISE
+
+
+def test_peak_memory_is_a_count_of_runs() -> None:
+    gb = 10**9
+    left = [
+        recording([PERIOD] * 6, peak_memory=4 * gb),
+        recording([PERIOD] * 6, peak_memory=5 * gb),
+    ]
+    row = rows_of(left, [recording([PERIOD] * 6, peak_memory=8 * gb)])["peak_memory"]
+    assert (row.verdict, row.basis) == (WORSE, EXACT)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_interval_is_impossible(data: st.DataObject) -> None:
+    """No figure falls by more than all of it, no share exceeds 1, no count has an interval."""
+
+    def side() -> list[Recording]:
+        runs = []
+        for _ in range(data.draw(st.integers(1, 3))):
+            count = data.draw(st.integers(1, 8))
+            period = data.draw(st.lists(st.integers(2, 10**6), min_size=count, max_size=count))
+            busy = [data.draw(st.integers(0, ns)) for ns in period]
+            kernels = data.draw(st.lists(st.integers(0, 90), min_size=count, max_size=count))
+            timed = data.draw(st.none() | st.integers(max(busy) + 1, 2 * 10**6))
+            runs.append(
+                recording(
+                    period, busy=np.array(busy), kernels=np.array(kernels), unprofiled_ns=timed,
+                    unprofiled_samples=np.array([timed or 0] * 5),
+                )
+            )  # fmt: skip
+        return runs
+
+    for row in rows_of(side(), side()).values():
+        if row.unit in ("count", "bytes"):
+            assert row.interval is row.interval_ratio is row.p is None
+        if row.interval is None:
+            continue
+        low, high = row.interval
+        base, after = row.baseline.value, row.candidate.value
+        assert base is not None
+        assert after is not None
+        assert low is not None
+        assert high is not None
+        assert low <= high
+        if min(base, after) >= 0:
+            assert low >= -base
+            assert row.unit != "share" or high <= 1 - base
+        if row.interval_ratio is not None and min(base, after) >= 0:
+            assert (row.interval_ratio[0] or 0) >= -1
 
 
 def test_the_same_seed_gives_the_same_intervals_and_another_seed_nearly_the_same() -> None:

@@ -27,7 +27,7 @@ def verdicts_of_halves(whole: Recording, seed: int) -> list[str]:
         [with_steps(whole, np.sort(part))] for part in (places[: count // 2], places[count // 2 :])
     ]
     rows = metric_rows(
-        halves[0], halves[1], distorted={}, chosen=sources(halves), seed=7, resamples=2_000
+        halves[0], halves[1], unjudged={}, chosen=sources(halves), seed=7, resamples=2_000
     )
     return [row.verdict for row in rows if row.verdict != WITHHELD]
 
@@ -61,7 +61,7 @@ def test_steps_of_the_samples_dealt_out_as_runs_do_not_differ(mode: str) -> None
             continue
         both = [_as_runs(side) for side in sides]
         rows = metric_rows(
-            both[0], both[1], distorted={}, chosen=sources(both), seed=7, resamples=500
+            both[0], both[1], unjudged={}, chosen=sources(both), seed=7, resamples=500
         )
         found.update(row.verdict for row in rows if row.verdict != WITHHELD)
     assert sum(found.values()) >= SPLITS * 8

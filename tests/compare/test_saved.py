@@ -55,6 +55,14 @@ def test_comparing_with_a_saved_baseline_gives_the_same_numbers(
     assert one["pairs"][0]["bridge"]["parts"]
 
 
+def test_a_baseline_of_fractional_tokens_is_read_again(tmp_path: Path) -> None:
+    trace = load("sample_traces/small_decoder_eager.json.gz")
+    made = record(analyze(trace, Options(tokens_per_step=1.5)))
+    (read,) = reread(tmp_path / "b.gaptrace.json", made)
+    assert read.kernel_tokens == made.kernel_tokens
+    assert made.kernel_tokens % 1 == 0.5
+
+
 def test_every_column_and_sample_survives(tmp_path: Path) -> None:
     (made,) = noisy(np.random.default_rng(0), runs=1, steps=30, period_ns=1e7)
     import dataclasses
@@ -163,7 +171,8 @@ def test_a_baseline_of_the_version_before_compares_with_a_new_run() -> None:
     """It lacks causes that are told apart since; those are 0, and the rest still sums."""
     old = load_saved("tests/data/before/bad_item.gaptrace.json").modes["eager"]
     run = read_run("sample_traces/bad_item", Options(), use_cache=False)
-    found = compare([side(*old), Side.of(run.repeats("eager"), label="new")]).pairs[0]
+    baseline = Side("old", "old.gaptrace.json", old, saved=True)
+    found = compare([baseline, Side.of(run.repeats("eager"), label="new")]).pairs[0]
     for name in ("step_time", "kernels", "launches", "busy"):
         row = found.metric(name)
         assert row.baseline.value == row.candidate.value, name

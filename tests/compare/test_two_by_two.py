@@ -7,9 +7,10 @@ import pytest
 from gaptrace.analysis import analyze
 from gaptrace.compare.side import Side
 from gaptrace.compare.two_by_two import corners_of
+from gaptrace.document.comparison_words import headline
 from gaptrace.results.comparison import ComparisonResult, TwoByTwo
 from gaptrace.runs.compared import compare
-from tests.builders import load_events
+from tests.builders import load_events, trace_of
 from tests.compare.recordings import recording
 from tests.compare.runs import MODES, step_events
 
@@ -79,3 +80,29 @@ def test_modes_of_the_manifest_go_before_guesses() -> None:
     corners = corners_of(sides)
     assert corners is not None
     assert [(mode, side.label) for mode, side in corners.items()] == [(m, m) for m in MODES]
+
+
+def test_no_mode_is_the_fastest_where_the_profiler_slowed_one() -> None:
+    """Stacks slowed the launched modes, by nobody knows how much; captured ones need no host."""
+    sides = [
+        Side.of(
+            analyze(trace_of(*step_events(mode), **({} if "graph" in mode else {"with_stack": 1}))),
+            label=mode,
+        )
+        for mode in MODES
+    ]
+    found = compare(sides)
+    square = found.two_by_two
+    assert square is not None
+    assert (square.best, square.times_eager) == ("", None)
+    assert square.eager.step_ns is not None
+    for effect in (square.compiled_launched, square.captured_eager, square.captured_compiled):
+        assert effect.step_ns is effect.idle_ns is effect.host_dispatch_ns is None
+        assert effect.busy_ns is not None
+        assert effect.launches is not None
+    assert square.compiled_captured.step_ns is not None
+    assert "Fastest" not in found.sentence
+    assert "With plain launches" not in found.sentence
+    line = headline(found)
+    assert line.startswith("Not comparable as profiled in 3 of 3 pairs; eager → ")
+    assert len(line.split()) <= 25

@@ -207,11 +207,13 @@ def test_of_several_pairs_the_worst_comes_first_and_gates_name_their_mode() -> N
     }
     gates = [parse_gate("tokens_per_s:5%"), parse_gate("kernels:600")]
     found = compared([(base[mode], cand[mode]) for mode in base], gates=gates)
-    assert headline(found).startswith("Worse in 1 of 2 pairs; base/n → cand/n: 1.00 ms → 1.20 ms")
+    assert headline(found) == (
+        "Worse in 1 of 2 modes; n: 1.00 ms → 1.20 ms per step, +20 %; gate tokens_per_s:5% tripped."
+    )
     whole = told(found, Detail.BRIEF)
     assert [part.title for part in whole.parts] == ["base/n → cand/n", "base/m → cand/m"]
     rows = table(whole, "gates").rows
-    assert [row.cells[2] for row in rows] == ["base/n → cand/n"]
+    assert [row.cells[2] for row in rows] == ["n"]
     assert [block.parts for block in section(whole, "gates").blocks if isinstance(block, Note)] == [
         ("3 gates held",)
     ]

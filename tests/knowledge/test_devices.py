@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gaptrace.knowledge.devices import closest, devices, find_device, graph_constants
+from gaptrace.knowledge.devices import devices, find_device, graph_constants
 from gaptrace.knowledge.tables import table
 
 
@@ -94,13 +94,6 @@ def test_found_by_the_reported_name(name: str, found: str, gb_s: float) -> None:
 )
 def test_names_of_other_things_find_nothing(name: str) -> None:
     assert find_device(name) is None
-
-
-def test_closest_is_a_suggestion_only() -> None:
-    near = closest("NVIDIA GeForce RTX 3060 Laptop GPU")
-    assert near is not None
-    assert near.title.startswith("RTX 3060")
-    assert closest("qqqqqqqqqqqq") is None
 
 
 def test_figures_are_in_plausible_relations() -> None:

@@ -15,10 +15,10 @@ from gaptrace.knowledge.kernel_names import (
     backends,
     classify,
     is_split_k_reducer,
-    op_classes,
     sub_classes,
 )
 from gaptrace.knowledge.tables import table
+from gaptrace.vocabulary import OP_CLASSES
 from tests.knowledge.names import NAMES
 
 
@@ -29,7 +29,7 @@ def test_class_and_backend(name: str, op_class: str, backend: str) -> None:
 
 
 def test_the_classes_are_the_six_in_their_order() -> None:
-    assert list(op_classes()) == [
+    assert list(OP_CLASSES) == [
         "gemm",
         "attention",
         "communication",
@@ -37,7 +37,7 @@ def test_the_classes_are_the_six_in_their_order() -> None:
         "copy",
         "other",
     ]
-    assert op_classes()["pointwise"] == "pointwise/reduction"
+    assert OP_CLASSES["pointwise"].label == "pointwise/reduction"
 
 
 def test_every_rule_is_the_first_match_of_some_name() -> None:
@@ -53,8 +53,8 @@ def test_rules_use_declared_classes_and_backends_and_say_why() -> None:
         assert set(rule) <= {
             "pattern", "where", "class", "sub", "otherwise", "backend", "only", "unless", "why",
         }  # fmt: skip
-        assert rule["class"] in {*op_classes(), "words", "ops"}
-        assert rule.get("otherwise", "other") in op_classes()
+        assert rule["class"] in {*OP_CLASSES, "words", "ops"}
+        assert rule.get("otherwise", "other") in OP_CLASSES
         assert rule.get("sub", "other") in sub_classes()
         assert ("otherwise" in rule) == (rule["class"] == "words")
         assert rule["backend"] in backends()
@@ -140,7 +140,7 @@ def test_sub_classes(name: str, op_class: str, sub_class: str) -> None:
 def test_every_sub_class_belongs_to_one_class_and_each_class_has_one_for_the_rest() -> None:
     rows = table("kernel_rules.toml")["sub_class"]
     assert len({row["id"] for row in rows}) == len(rows) == len(sub_classes())
-    assert [row["class"] for row in rows if "words" not in row] == list(op_classes())
+    assert [row["class"] for row in rows if "words" not in row] == list(OP_CLASSES)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_names_get_an_answer(name: str) -> None:
     kind = classify(name)
-    assert kind.op_class in op_classes()
+    assert kind.op_class in OP_CLASSES
     assert 0 < len(kind.short) <= 80
 
 
@@ -216,4 +216,4 @@ def test_at_most_a_twentieth_of_the_recorded_kernel_time_is_other(corpus: Path) 
             if event.get("ph") == "X" and category in ("kernel", "gpu_memcpy", "gpu_memset"):
                 time[classify(event["name"]).op_class] += float(event.get("dur") or 0)
     assert time["other"] < 0.05 * sum(time.values())
-    assert set(time) == set(op_classes())
+    assert set(time) == set(OP_CLASSES)

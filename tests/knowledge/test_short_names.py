@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from gaptrace.knowledge import symbols
-from gaptrace.knowledge.short_names import short_name, short_names
+from gaptrace.knowledge.short_names import frame_name, short_name, short_names
 from tests.knowledge.names import LAMBDA, NAMES
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, "
@@ -257,3 +257,18 @@ def test_no_two_names_of_a_table_are_alike() -> None:
     found = short_names(name for name, _, _ in NAMES)
     assert len(set(found.values())) == len(found)
     assert max(map(len, found.values())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("raw", "short"),
+    [
+        ("a/b/serve.py(40): wait", "wait (serve.py:40)"),
+        ("serve.py(7): <module>", "<module> (serve.py:7)"),
+        ("<built-in function sleep>", "sleep (built-in)"),
+        ("<built-in method get of Queue object>", "get (built-in of Queue)"),
+        ("<built-in method embedding of type object>", "embedding (built-in)"),
+        ("nn.Module: Linear_3", "nn.Module: Linear_3"),
+    ],
+)
+def test_a_frame_is_named_by_its_function(raw: str, short: str) -> None:
+    assert frame_name(raw) == short

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gaptrace.analysis import Analysis, analyze
-from gaptrace.measure.ceilings import Bus, StepBytes, StepModel, ceilings
+from gaptrace.measure.ceilings import Bus, StepBytes, ceilings
 from gaptrace.measure.options import Options
+from gaptrace.measure.what_if import StepModel
 from gaptrace.reading.loading import load
 from tests.builders import Event, event, frame, kernel, launch, mark, memcpy, op, runtime, trace_of
 
