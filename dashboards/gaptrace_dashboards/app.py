@@ -164,11 +164,11 @@ def _add_callbacks(app: Dash, desk: Desk) -> None:
         state = urls.parse(href)
         key = f"{state.tab} {shown}"
         found = library.recording(state.runs[0]) if state.page == urls.RUN and state.runs else None
-        analysis = None if found is None else library.analysis(found)
+        analysis = None if found is None else desk.analysis(found, state.given)
         if found is None or analysis is None or shown is None or key == known:
             return no_update, no_update
-        predicted = desk.prediction(found) if state.tab == "fusion" else None
-        return tab_content(analysis, library.run(found), state.tab, predicted), key
+        predicted = desk.prediction(found, state.given) if state.tab == "fusion" else None
+        return tab_content(analysis, desk.run(found, state.given), state.tab, predicted), key
 
     @callback(
         Output("runs-grid", "rowData"),
@@ -210,7 +210,7 @@ def _add_callbacks(app: Dash, desk: Desk) -> None:
     def moved(*values: Any) -> tuple[Any, Any, Any]:
         state = urls.parse(values[-1])
         found = library.recording(state.runs[0]) if state.runs else None
-        analysis = None if found is None else library.analysis(found)
+        analysis = None if found is None else desk.analysis(found, state.given)
         return (no_update,) * 3 if analysis is None else what_if_answer(analysis, *values[:-1])
 
 
@@ -258,14 +258,14 @@ def _run(desk: Desk, state: urls.State) -> list[Any]:
         if entry is not None and isinstance(whole, RunAnalysis):
             return modes_page(entry, whole)
         return [_unready(library, state.runs[0])]
-    analysis = library.analysis(found)
+    analysis = desk.analysis(found, state.given)
     if analysis is None:
         reason = found.row.note or "It has no recording."
         if found.row.note == "saved":
             said = "A saved baseline holds figures to compare with and no trace to look into."
             return [state_page(f"{found.row.name} is a saved baseline.", said)]
         return [state_page(f"{found.row.name} was not recorded.", reason, *_other_modes(found))]
-    return run_page(found, analysis, library.run(found), state.tab)
+    return run_page(found, analysis, desk.run(found, state.given), state)
 
 
 def _other_modes(found: Recording) -> list[list[Node]]:

@@ -10,14 +10,17 @@ from typing import Any
 from flask import Flask, Response, request, send_file
 from werkzeug.exceptions import Conflict, NotFound
 
-from gaptrace.analysis import Analysis
+from gaptrace.analysis import Analysis, analyze
 from gaptrace.compare.compare import FORCE, REFUSE, CompareOptions
 from gaptrace.document.blocks import Detail
-from gaptrace.errors import GaptraceError
+from gaptrace.errors import GaptraceError, OptionError
+from gaptrace.measure.given import STEP, given_of
+from gaptrace.measure.options import NOT_GIVEN, Options
 from gaptrace.predict.predict import predict, predict_run
 from gaptrace.render.files import Report, file_text
 from gaptrace.results.prediction import PredictionResult
 from gaptrace.runs.compared import analyses_of, compare
+from gaptrace.runs.record import with_given
 from gaptrace.runs.run import RunAnalysis
 from gaptrace.timeline.scope import Scope
 from gaptrace_dashboards.compare_page import Compared, timelines
@@ -27,6 +30,7 @@ from gaptrace_dashboards.library import Library, Recording
 from gaptrace_dashboards.places import RUN, SAVED
 from gaptrace_dashboards.urls import COMPARE, COMPARISON_REPORT, REPORT, TIMELINES, TRACE, parse
 from gaptrace_dashboards.windows import asked, payload
+from gaptrace_dashboards.work import Result
 
 
 class Desk:
@@ -36,6 +40,7 @@ class Desk:
         self.library = library
         self._windows, self._comparisons, self._reports = Held(64), Held(4), Held(4)
         self._scopes, self._predictions = Held(4), Held(8)
+        self._given = Held(4)
 
     def scope(self, found: Recording, analysis: Analysis) -> Scope:
         """The recording indexed by time, for drawing."""
@@ -66,9 +71,40 @@ class Desk:
 
         return self._comparisons.get(key, make)
 
-    def prediction(self, found: Recording) -> PredictionResult | None:
-        """What compiling and capturing would buy; of a run from its eager mode, with the score."""
+    def result(self, found: Recording, given: str) -> Result | None:
+        """The whole result of a recording's place, with a step that was given for the recording.
+
+        given: as in an address; one that cannot be read counts as none, see `given_error`.
+        """
         result = self.library.result(found.entry)
+        step = NOT_GIVEN if given_error(given) else given_of(given)
+        if not step or result is None:
+            return result
+
+        def make() -> Result:
+            if isinstance(result, RunAnalysis):
+                return with_given(result, found.mode, step)
+            if isinstance(result, Analysis):
+                return analyze(result.trace, Options(given=step))
+            return result
+
+        return self._given.get((found.id, found.entry.file, step), make)
+
+    def analysis(self, found: Recording, given: str) -> Analysis | None:
+        """The analysis that stands for a recording, with a step that was given for it."""
+        result = self.result(found, given)
+        if isinstance(result, RunAnalysis):
+            return result.representative(found.mode)
+        return result if isinstance(result, Analysis) else None
+
+    def run(self, found: Recording, given: str) -> RunAnalysis | None:
+        """The run folder that a recording belongs to, with a step that was given for it."""
+        result = self.result(found, given) if found.entry.place.kind == RUN else None
+        return result if isinstance(result, RunAnalysis) else None
+
+    def prediction(self, found: Recording, given: str = "") -> PredictionResult | None:
+        """What compiling and capturing would buy; of a run from its eager mode, with the score."""
+        result = self.result(found, given)
 
         def make() -> PredictionResult | None:
             try:
@@ -80,16 +116,30 @@ class Desk:
                 pass  # Said as nothing that can be predicted.
             return None
 
-        return self._predictions.get((found.entry.place.id, found.entry.file), make)
+        return self._predictions.get(_key(found, given), make)
 
-    def report(self, found: Recording) -> str | None:
+    def report(self, found: Recording, given: str = "") -> str | None:
         """The HTML report of a place, as `gaptrace analyze PATH -o report.html` writes it."""
-        result = self.library.result(found.entry)
+        result = self.result(found, given)
         if not isinstance(result, (Analysis, RunAnalysis)):
             return None
         report = Report(result.result, result.analyses)
-        key = (found.entry.place.id, found.entry.file)
-        return self._reports.get(key, lambda: html_text(report))
+        return self._reports.get(_key(found, given), lambda: html_text(report))
+
+
+def _key(found: Recording, given: str) -> tuple[str, ...]:
+    """What an answer about a whole place depends on."""
+    place = found.entry.place.id
+    return (place, found.entry.file, *((found.mode, given) if given else ()))
+
+
+def given_error(given: str) -> str:
+    """Why a given step cannot be read, with what would be one; empty where it can."""
+    try:
+        given_of(given)
+    except OptionError as error:
+        return f"{error.message.removeprefix(f'{STEP} ')}: {error.hint}"
+    return ""
 
 
 def html_text(report: Report) -> str:
@@ -139,7 +189,7 @@ def add_routes(server: Flask, desk: Desk) -> None:
         return _answer(_json(timelines(*compared())))
 
     def report() -> Response:
-        text = desk.report(wanted())
+        text = desk.report(wanted(), parse(request.full_path).given)
         if text is None:
             raise NotFound("a saved baseline has no report of its own")
         return _page(text)

@@ -20,7 +20,8 @@ from gaptrace.runs.run import RunAnalysis
 from gaptrace.timeline.views import picks
 from gaptrace_dashboards.components import Places, absent, answer, component, header, sections
 from gaptrace_dashboards.library import GONE, Entry, Recording, recording_id
-from gaptrace_dashboards.urls import REPORT, TABS, TRACE, address, run_url
+from gaptrace_dashboards.routes import given_error
+from gaptrace_dashboards.urls import TABS, TRACE, State, address, report_url, run_url
 from gaptrace_dashboards.what_if import what_if
 
 # The sections behind each tab; the page shows all others. `ceilings` has the sliders.
@@ -71,15 +72,20 @@ def said(analysis: Analysis, run: RunAnalysis | None, without: frozenset[str]) -
     return document(result, Context(analyses=analyses, without=without))
 
 
-def run_page(found: Recording, analysis: Analysis, run: RunAnalysis | None, tab: str) -> list[Any]:
-    """The page's components; the tab's content comes with its own callback."""
+def run_page(
+    found: Recording, analysis: Analysis, run: RunAnalysis | None, state: State
+) -> list[Any]:
+    """The page's components; the tab's content comes with its own callback.
+
+    state: the address; analysis and run are with the step that is given in it.
+    """
     whole = said(analysis, run, IN_TABS | LIVE)
     page = Page(anchors=Places(analysis))
     gone = found.entry.state == GONE
     single = analysis.headline.complete == 0 and analysis.step_table is not None
     banners = [FILE_GONE] * gone + [OPEN_STEP] * (single and analysis.device is not None)
     actions = [
-        _download(found.id, found.entry),
+        _download(found.id, found.entry, state.given),
         html.Button(
             "Open in Perfetto", type="button", id="perfetto", className="perfetto",
             title="opens ui.perfetto.dev in a new tab, which takes the trace from this "
@@ -91,17 +97,37 @@ def run_page(found: Recording, analysis: Analysis, run: RunAnalysis | None, tab:
     parts: list[Any] = [
         _header(found.row.name, whole.identity, actions, found.entry, found.mode),
         answer(whole.answer, page),
+        given_part(state.given),
         *[component(element("p", text, class_="banner")) for text in banners],
         *sections(whole.sections, page),
     ]
     if analysis.device is not None:
         parts.append(timeline_part(found.id, analysis))
     parts += [
-        tab_bar(tab),
+        tab_bar(state.tab),
         dcc.Store(id="tab-shown"),
         html.Div(id="tab", role="tabpanel", **{"aria-label": "details"}),
     ]
     return parts
+
+
+def given_part(given: str) -> html.Div:
+    """The field for a step that was measured without the profiler; the address holds it."""
+    error = given_error(given)
+    return html.Div(
+        [
+            html.Label("measured step", htmlFor="given"),
+            dcc.Input(
+                id="given", type="text", value=given, placeholder="40.65ms or 24.6 tok/s",
+                className="filter", autoComplete="off",
+            ),
+            html.Button("Apply", type="button", id="given-apply",
+                        title="a step or rate measured without the profiler"),
+            html.Button("Remove", type="button", id="given-remove") if given else None,
+            html.Span(error, id="given-error", role="alert") if error else None,
+        ],
+        className="tools given",
+    )  # fmt: skip
 
 
 def modes_page(entry: Entry, run: RunAnalysis) -> list[Any]:
@@ -117,8 +143,8 @@ def modes_page(entry: Entry, run: RunAnalysis) -> list[Any]:
     ]
 
 
-def _download(id_: str, entry: Entry) -> html.A:
-    return html.A("Download report", href=address(REPORT, [id_]), className="button",
+def _download(id_: str, entry: Entry, given: str = "") -> html.A:
+    return html.A("Download report", href=report_url(id_, given), className="button",
                   download=f"{entry.place.name}.html", id="download")  # fmt: skip
 
 

@@ -12,6 +12,7 @@ REPORT, COMPARISON_REPORT, TRACE = "/report", "/report/compare", "/trace"
 TIMELINES = "/api/compare"
 PAGES = (RUNS, RUN, COMPARE, GLOSSARY)
 MOST_COMPARED = 4
+LONGEST_GIVEN = 40
 TABS = ("kernels", "ops", "host", "ceilings", "fusion", "compile", "power", "provenance")
 
 
@@ -20,8 +21,9 @@ class State:
     """What an address asks for, as far as the server needs to know it.
 
     page: one of `PAGES`, or the unknown path itself. runs: recording ids, the baseline first. tab:
-    of the run page. pair: which candidate of a comparison. forced: unlike runs are compared all
-    the same. Step, gap, zoom, filters and theme are the script's: they change without the server.
+    of the run page. given: a step measured without the profiler, as it was typed. pair: which
+    candidate of a comparison. forced: unlike runs are compared all the same. Step, gap, zoom,
+    filters and theme are the script's: they change without the server.
     """
 
     page: str = RUNS
@@ -29,13 +31,14 @@ class State:
     tab: str = TABS[0]
     pair: int = 0
     forced: bool = False
+    given: str = ""
 
     @property
     def key(self) -> tuple[str, ...]:
         """What the page's content depends on, apart from the tab."""
         if self.page == COMPARE:
             return (self.page, *self.runs, str(self.pair), str(self.forced))
-        return (self.page, *self.runs) if self.page == RUN else (self.page,)
+        return (self.page, *self.runs, self.given) if self.page == RUN else (self.page,)
 
 
 def parse(href: str | None) -> State:
@@ -52,6 +55,7 @@ def parse(href: str | None) -> State:
         tab=tab if tab in TABS else TABS[0],
         pair=int(pair) if pair.isdigit() and len(pair) < 3 else 0,
         forced=query.get("force", ["0"])[-1] == "1",
+        given=query.get("given", [""])[-1].strip()[:LONGEST_GIVEN],
     )
 
 
@@ -68,3 +72,8 @@ def run_url(run: str, **more: str | int) -> str:
 def compare_url(runs: Sequence[str], **more: str | int) -> str:
     """The address of a comparison."""
     return address(COMPARE, runs, **more)
+
+
+def report_url(run: str, given: str = "") -> str:
+    """The address of a run's HTML report; `given` as in `State`."""
+    return address(REPORT, [run], **({"given": given} if given else {}))

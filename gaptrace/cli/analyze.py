@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options, no_gates_on
-from gaptrace.cli.options import analysis_options, options_from, read_trace
+from gaptrace.cli.given import given_of_paths, given_options
+from gaptrace.cli.options import analysis_options, read_trace
 from gaptrace.cli.output import check_files, deliver, output_options, report_of
+from gaptrace.cli.progress import Progress
 
 if TYPE_CHECKING:
     from gaptrace.cli.output import Analyzed
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @analysis_options
+@given_options
 @output_options
 @gate_options
 @click.option("--strict", is_flag=True, help="Exit with 2 unless every trace is ok.")
@@ -33,8 +36,11 @@ def analyze(paths: tuple[str, ...], **values: Any) -> int:
     check_files(values["out"])
     gates = analyze_gates(values)  # A misspelt gate is refused before any work is done.
     no_gates_on([path for path in paths if _is_sweep(path)], values["fail_on"], gates)
-    options = options_from(values)
-    analyzed = [_analyzed(path, options, use_cache=not values["no_cache"]) for path in paths]
+    chosen = given_of_paths(paths, values)
+    analyzed = [
+        _analyzed(path, options, use_cache=not values["no_cache"])
+        for path, options in zip(paths, chosen, strict=True)
+    ]
     deliver([report_of(item) for item in analyzed], values)
     return finish_analyze(analyzed, gates, values)
 
@@ -50,8 +56,10 @@ def _analyzed(path: str, options: Options, *, use_cache: bool) -> Analyzed:
             click.echo(f"hint: {path} is part of a recording: {beside}", err=True)
         return run(read_trace(path, use_cache=use_cache), options)
     if _is_sweep(path):
-        return read_points(path, options, use_cache=use_cache)
-    whole = read_run(path, options, use_cache=use_cache)
+        with Progress() as line:
+            return read_points(path, options, use_cache=use_cache, watch=line.recording)
+    with Progress() as line:
+        whole = read_run(path, options, use_cache=use_cache, watch=line.recording)
     only = whole.cells[0]
     alone = len(whole.cells) == 1 and not whole.missing
     return only.analysis if alone and only.analysis is not None else whole

@@ -14,13 +14,15 @@ from gaptrace.cli.gating import (
     tell_github,
     unjudged,
 )
-from gaptrace.cli.options import analysis_options, options_from
+from gaptrace.cli.given import given_of_paths, given_options
+from gaptrace.cli.options import analysis_options
 from gaptrace.cli.output import check_files, deliver, output_options
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="BASE [CAND...]")
 @analysis_options
+@given_options
 @output_options
 @gate_options
 @click.option("--seed", type=int, default=None, help="Seed of the resampled noise.")
@@ -40,7 +42,7 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
 
     Step time, idle and host dispatch of traces recorded with stacks, shapes or memory are not
     comparable as profiled: compare runs of `gaptrace collect`, which times steps without the
-    profiler.
+    profiler, or give the measured step of each side (--unprofiled-step, one for each path).
 
     Runs of different GPU, model, dtype or batch are not comparable; --force compares them anyway,
     under a banner (and overwrites files that exist).
@@ -58,7 +60,8 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
         unlike=FORCE if values["force"] else REFUSE,
         seed=SEED if values["seed"] is None else values["seed"],
     )
-    plan = plan_pairs(read_inputs(paths, options_from(values), use_cache=not values["no_cache"]))
+    chosen = given_of_paths(paths, values)
+    plan = plan_pairs(read_inputs(paths, chosen, use_cache=not values["no_cache"]))
     found = compared(
         plan.pairs,
         options,
@@ -73,7 +76,9 @@ def compare(paths: tuple[str, ...], **values: Any) -> int:
         tell_github(summary([report], values), found.gates)
     if say_gates(found.gates):
         return 1
-    clean = all(
-        side.verdict == "ok" for pair in found.pairs for side in (pair.baseline, pair.candidate)
-    )
+    verdicts = [(pair.baseline.verdict, pair.candidate.verdict) for pair in found.pairs]
+    if all("refused" in both for both in verdicts):
+        click.echo("gaptrace: nothing could be compared: a side is unusable", err=True)
+        return 2
+    clean = all(both == ("ok", "ok") for both in verdicts)
     return 2 if values["strict"] and (not clean or unjudged(found.gates)) else 0

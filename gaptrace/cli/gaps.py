@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gaptrace.cli.options import analysis_options, options_from, read_trace
-from gaptrace.cli.output import wants_color
+from gaptrace.cli.output import say_unusable, wants_color
 from gaptrace.errors import GaptraceError
 
 SHOWN = 30
@@ -25,7 +25,8 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
     """List every gap of the GPU at PATH with its cause and neighbours.
 
     On its own a table of the longest gaps; with --csv or --json every gap in time order, with the
-    nanoseconds of each cause.
+    nanoseconds of each cause. Exits with 2 where the trace is unusable, whose gaps are listed as
+    they stand in the file.
     """
     from gaptrace.analysis import measured
     from gaptrace.document.blocks import Detail
@@ -41,6 +42,7 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
         raise GaptraceError(
             "no GPU work was recorded", f"gaptrace analyze {path} says what was found"
         )
+    code = say_unusable(path, analysis.quality)
     if form == "csv":
         columns = {
             name: column.tolist() if hasattr(column, "tolist") else column
@@ -51,11 +53,11 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
         click.echo(text.getvalue(), nl=False)
-        return 0
+        return code
     result = gaps_result(analysis, None if form == "json" else top)
     if form == "json":
         click.echo(to_json(result, indent=1))
     else:
         style = Style(color=wants_color("auto"))
         click.echo(text_of([Report(result)], "terminal", Detail.FULL, style), color=True)
-    return 0
+    return code

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from gaptrace.predict.saved import checked
 from gaptrace.trace import Trace
 
 PACKAGE = "gaptrace_inductor"
+TICK_S, GRACE_S = 0.5, 2.0
 # The name of every message of the child, so that it can be told from torch's own chatter.
 _SPEAKER = f"{PACKAGE}: "
 NO_TORCH = "pip install 'torch-gaptrace[predict]', or name a Python that has torch with --python"
@@ -41,8 +43,12 @@ class NoTorchError(GaptraceError):
     """The chosen Python has no torch, so that Inductor cannot be asked."""
 
 
-def ask(question: Question, python: str | None) -> Mapping[str, Any]:
-    """Inductor's answer, the `gaptrace.inductor/1` object.
+def ask(
+    question: Question, python: str | None, waited: Callable[[float], None] | None = None
+) -> Mapping[str, Any]:
+    """Inductor's answer, the `gaptrace.inductor/1` object; `waited` is told the seconds so far.
+
+    Whatever ends the wait, an interrupt too, ends the child.
 
     Raises:
         NoTorchError: that Python has no torch.
@@ -56,13 +62,46 @@ def ask(question: Question, python: str | None) -> Mapping[str, Any]:
         command += ["-o", str(answer)]
         paths = [name, *filter(None, [os.environ.get("PYTHONPATH")])]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-        try:
-            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise GaptraceError(f"cannot run {command[0]}: {error.strerror}", NO_TORCH) from error
-        if done.returncode != 0:
-            raise _refusal(done.stderr)
+        code, said = _run(command, env, waited)
+        if code != 0:
+            raise _refusal(said)
         return checked(json.loads(answer.read_text(encoding="utf-8")), "Inductor's answer")
+
+
+def _run(
+    command: Sequence[str], env: Mapping[str, str], waited: Callable[[float], None] | None
+) -> tuple[int, str]:
+    """The exit code of a command and what it wrote to stderr."""
+    began = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+    except OSError as error:
+        raise GaptraceError(f"cannot run {command[0]}: {error.strerror}", NO_TORCH) from error
+    try:
+        while True:
+            try:
+                _, said = child.communicate(timeout=TICK_S)
+            except subprocess.TimeoutExpired:
+                if waited is not None:
+                    waited(time.monotonic() - began)
+            else:
+                return child.returncode, said
+    finally:
+        _end(child)
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """End a child that still runs: it is asked first, so that it can end its own children."""
+    if child.poll() is not None:
+        return
+    child.terminate()
+    try:
+        child.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def _copy_package(folder: Path) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
+from gaptrace.cli.progress import Progress
 from gaptrace.errors import OptionError
 from gaptrace.measure.options import Options
 from gaptrace.trace import Trace
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-PROGRESS_AFTER_S = 1.0
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -103,7 +101,13 @@ def read_trace(path: str, *, use_cache: bool) -> Trace:
 
     if path != "-" and os.path.isdir(path):
         return _only_cell(path)
-    return load(path, progress=_progress(path), cache=cache_folder(path) if use_cache else None)
+    name = os.path.basename(path) if path != "-" else "stdin"
+    with Progress() as line:
+        return load(
+            path,
+            progress=partial(line.reading, name),
+            cache=cache_folder(path) if use_cache else None,
+        )
 
 
 def _only_cell(path: str) -> Trace:
@@ -117,20 +121,3 @@ def _only_cell(path: str) -> Trace:
             "name one of " + ", ".join(str(cell.path) for cell in cells[:4]) if cells else "",
         )
     return cells[0].load()
-
-
-def _progress(path: str) -> Callable[[int, int], None] | None:
-    """A line on stderr that counts up, only on a terminal and only once a second has passed."""
-    if not sys.stderr.isatty() or os.environ.get("CI"):
-        return None
-    began = time.monotonic()
-    name = os.path.basename(path) or "stdin"
-
-    def show(done: int, total: int) -> None:
-        if time.monotonic() - began < PROGRESS_AFTER_S:
-            return
-        share = f" {100 * done // total:3d} %" if total else ""
-        end = "\n" if total and done >= total else ""
-        click.echo(f"\rreading {name}: {done // 1_000_000} MB{share}{end}", nl=False, err=True)
-
-    return show

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -15,6 +16,7 @@ from gaptrace.errors import GaptraceError
 if TYPE_CHECKING:
     from gaptrace.analysis import Analysis
     from gaptrace.document.blocks import Detail
+    from gaptrace.measure.quality import Quality
     from gaptrace.render.files import Report
     from gaptrace.results.run import SweepResult
     from gaptrace.runs.run import RunAnalysis
@@ -44,6 +46,15 @@ output_options = together(
 )
 
 
+def say_unusable(path: str, quality: Quality) -> int:
+    """Say on stderr that a trace is unusable, and why; the exit code, 0 where it is not."""
+    if quality.verdict != "refused":
+        return 0
+    why = quality.reasons[0].text
+    click.echo(f"gaptrace: {path} is unusable: {why}", err=True)
+    return 2
+
+
 def wants_color(choice: str) -> bool:
     """Whether standard output should carry colours."""
     if choice != "auto":
@@ -64,6 +75,10 @@ def write_file(path: str, body: str, *, force: bool) -> None:
         os.replace(part, path)
     except OSError as error:
         raise GaptraceError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        # Gone once it is in its place; an error or an interrupt leaves no half of it.
+        with suppress(OSError):
+            os.unlink(part)
     click.echo(f"Wrote {path}", err=True)
 
 

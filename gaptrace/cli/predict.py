@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaptrace.cli.options import analysis_options, options_from, read_trace
+from gaptrace.cli.given import given_of_paths, given_options, one_given
+from gaptrace.cli.options import analysis_options, read_trace
 from gaptrace.cli.output import check_files, deliver, output_options, write_file
+from gaptrace.cli.progress import Progress
 from gaptrace.errors import GaptraceError, OptionError
 from gaptrace.runs.read import read_run
 
@@ -63,6 +65,7 @@ Answer = Mapping[str, Any]
     help="Give savings at N sequences per step too [256].",
 )
 @analysis_options
+@given_options
 @output_options
 def predict(path: str, **values: Any) -> int:  # fmt: skip
     """Say what compiling and capturing this decode step would buy, and how right that was.
@@ -81,6 +84,9 @@ def predict(path: str, **values: Any) -> int:  # fmt: skip
     from gaptrace.render.files import Report
 
     deliver([Report(found)], values)
+    if found.best is None:
+        click.echo(f"gaptrace: nothing can be predicted from {path}", err=True)
+        return 2
     return 0
 
 
@@ -88,9 +94,11 @@ def _of_trace(path: str, values: dict[str, Any]) -> PredictionResult:
     from gaptrace.analysis import measured
     from gaptrace.predict import predict as predicted
 
-    options, cached = options_from(values), not values["no_cache"]
-    analysis = measured(read_trace(path, use_cache=cached), options)
-    others = [measured(read_trace(other, use_cache=cached), options) for other in values["against"]]
+    paths, cached = (path, *values["against"]), not values["no_cache"]
+    analysis, *others = (
+        measured(read_trace(one, use_cache=cached), options)
+        for one, options in zip(paths, given_of_paths(paths, values), strict=True)
+    )
     answer = _given(values)
     if answer is None and values["execution_trace"] and not values["shapes"]:
         question = _question(values, Path(values["execution_trace"]), analysis.trace, "")
@@ -108,7 +116,9 @@ def _of_run(path: str, values: dict[str, Any]) -> PredictionResult:
     if answer is None and not values["shapes"]:
         answer = _answer_of_run(path, values)
     _check_what_ifs(answer, values)
-    run = read_run(path, options_from(values), use_cache=not values["no_cache"])
+    options, cached = one_given(path, values), not values["no_cache"]
+    with Progress() as line:
+        run = read_run(path, options, use_cache=cached, watch=line.recording)
     return predict_run(run, _options(values), answer=answer)
 
 
@@ -191,9 +201,9 @@ def _question(values: dict[str, Any], observed: Path, trace: Trace, torch: str) 
 def _ask(question: Question, values: dict[str, Any]) -> Answer | None:
     from gaptrace.cli.inductor_child import NoTorchError, ask
 
-    click.echo("gaptrace: asking Inductor (takes 10 to 60 s)", err=True)
     try:
-        return ask(question, values["python"])
+        with Progress() as line:
+            return ask(question, values["python"], line.asking)
     except NoTorchError as error:
         if values["python"]:
             raise

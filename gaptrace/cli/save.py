@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from gaptrace.cli.options import analysis_options, options_from
+from gaptrace.cli.given import given_options, one_given
+from gaptrace.cli.options import analysis_options
 from gaptrace.cli.output import write_file
-from gaptrace.errors import OptionError
+from gaptrace.errors import GaptraceError, OptionError
 
 
 @click.command()
@@ -19,6 +20,7 @@ from gaptrace.errors import OptionError
 @click.option("--name", default="", help="What the baseline is called in comparisons.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @analysis_options
+@given_options
 def save(path: str, out: str, name: str, *, force: bool, **values: Any) -> int:
     """Save a baseline of RUN for later comparisons, without the trace.
 
@@ -31,8 +33,13 @@ def save(path: str, out: str, name: str, *, force: bool, **values: Any) -> int:
 
     if not out.endswith(ENDING):
         raise OptionError(f"-o {out}: a saved baseline ends in {ENDING}")
-    found = read_input(path, options_from(values), label="", use_cache=not values["no_cache"])
+    found = read_input(path, one_given(path, values), label="", use_cache=not values["no_cache"])
     recordings = [recording for side in found.sides.values() for recording in side.recordings]
+    if all(recording.verdict == "refused" for recording in recordings):
+        why = next(iter(recordings[0].reasons), "nothing could be measured")
+        raise GaptraceError(
+            f"{path} is unusable, so no baseline is saved: {why}", "record it again"
+        )
     label = name or next((r.run for r in recordings if r.run), "") or short_label(path)
     write_file(out, saved_text(label, recordings), force=force)
     click.echo(f"next: gaptrace compare {out} NEW_RUN", err=True)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gaptrace.cli.options import read_trace
-from gaptrace.errors import GaptraceError
+from gaptrace.cli.progress import Progress
+from gaptrace.errors import GaptraceError, OptionError
 from gaptrace.runs.read import read_each_point, read_run
 
 if TYPE_CHECKING:
@@ -18,17 +19,22 @@ if TYPE_CHECKING:
     from gaptrace.runs.run import RunAnalysis
 
 
-def read_inputs(paths: Sequence[str], options: Options, *, use_cache: bool) -> list[Input]:
-    """Each path as an input: a trace, a run folder (any level), a sweep, or a saved baseline."""
+def read_inputs(
+    paths: Sequence[str], options: Sequence[Options], *, use_cache: bool
+) -> list[Input]:
+    """Each path as an input: a trace, a run folder (any level), a sweep, or a saved baseline.
+
+    options: for each path.
+    """
     from gaptrace.compare.pairing import distinct_labels
     from gaptrace.reading.runfolder import is_sweep
 
     labels = distinct_labels(paths) if len(paths) > 1 else [""]
     return [
         (_sweep if path != "-" and is_sweep(path) else read_input)(
-            path, options, label=label, use_cache=use_cache
+            path, own, label=label, use_cache=use_cache
         )
-        for path, label in zip(paths, labels, strict=True)
+        for path, label, own in zip(paths, labels, options, strict=True)
     ]
 
 
@@ -42,6 +48,11 @@ def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> I
     if path != "-" and os.path.isdir(path):
         return _run(path, options, label=label, use_cache=use_cache)
     if path != "-" and is_saved(path):
+        if options.given:
+            raise OptionError(
+                f"{path} is a saved baseline, which holds its times already",
+                "give the step when it is saved: gaptrace save RUN --unprofiled-step TIME -o FILE",
+            )
         return _saved(path, label=label)
     analysis = measured(read_trace(path, use_cache=use_cache), options)
     side = Side.of(analysis, label=label or short_label(path), path=path)
@@ -51,7 +62,9 @@ def read_input(path: str, options: Options, *, label: str, use_cache: bool) -> I
 def _run(path: str, options: Options, *, label: str, use_cache: bool) -> Input:
     from gaptrace.compare.pairing import Input
 
-    sides, notes = _modes(read_run(path, options, use_cache=use_cache), path, label)
+    with Progress() as line:
+        run = read_run(path, options, use_cache=use_cache, watch=line.recording)
+    sides, notes = _modes(run, path, label)
     if not sides:
         raise _nothing(path, notes)
     return Input(path, sides, tuple(notes))
@@ -64,20 +77,21 @@ def _sweep(path: str, options: Options, *, label: str, use_cache: bool) -> Input
 
     found: dict[str | None, Side] = {}
     notes = []
-    for point, run in read_each_point(path, options, use_cache=use_cache):
-        name = f"{label or short_label(path)}/{point.point}"
-        sides, own = _modes(run, point.path, name)
-        notes += own
-        found |= {
-            f"{point.point}/{mode}": replace(
-                side,
-                path=f"{point.path}/{mode}",
-                analyses=(),
-                batch=point.batch,
-                length=point.length,
-            )
-            for mode, side in sides.items()
-        }
+    with Progress() as line:
+        for point, run in read_each_point(path, options, use_cache=use_cache, watch=line.recording):
+            name = f"{label or short_label(path)}/{point.point}"
+            sides, own = _modes(run, point.path, name)
+            notes += own
+            found |= {
+                f"{point.point}/{mode}": replace(
+                    side,
+                    path=f"{point.path}/{mode}",
+                    analyses=(),
+                    batch=point.batch,
+                    length=point.length,
+                )
+                for mode, side in sides.items()
+            }
     if not found:
         raise _nothing(path, notes)
     return Input(path, found, tuple(notes), sweep=True)

@@ -17,6 +17,7 @@ from gaptrace.compare.facts import facts_of
 from gaptrace.errors import GaptraceError
 from gaptrace.intervals import Intervals
 from gaptrace.measure.gaps import CAUSES
+from gaptrace.measure.headline import host_bound
 from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import spread
@@ -143,7 +144,7 @@ def record(analysis: Analysis, *, run: str = "", repeat: int = 1) -> Recording:
     table = analysis.kernels
     tokens = 0 if steps is None else steps.counted_tokens
     kernels = _kernels(table, tokens)
-    bound = manifest.host_bound
+    bound = host_bound(analysis.headline.rate, manifest)
     issue, issued = manifest.issue_ns, _integers(manifest.issue.samples_ns)
     if bound is not None and issue is not None:
         issue, issued = min(issue, bound[0]), np.minimum(issued, bound[0])

@@ -16,7 +16,7 @@ from gaptrace.vocabulary import CAUSES, PHASES
 DAMAGE = frozenset(
     {"truncated", "truncated_gzip", "corrupt_gzip", "given_up", "dropped_events", "log_lines"}
 )
-BASIS_WORDS = {q.TRACED: "as profiled", q.UNPROFILED: "unprofiled", "given": "given"}
+BASIS_WORDS = {q.TRACED: "as profiled", q.UNPROFILED: "unprofiled", q.GIVEN: "given"}
 
 
 def plain(parts: Iterable[Inline]) -> str:

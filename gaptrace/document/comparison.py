@@ -517,8 +517,10 @@ def _prefix(result: r.ComparisonResult, pair: r.Pair) -> str:
     return f"p{result.pairs.index(pair) + 1}-" if len(result.pairs) > 1 else ""
 
 
-def _next(result: r.ComparisonResult) -> b.Section:
+def _next(result: r.ComparisonResult) -> Iterator[b.Section]:
     """The commands to type next: look at the worst candidate, and say it again with all details."""
+    if all("refused" in (p.baseline.verdict, p.candidate.verdict) for p in result.pairs):
+        return
     pair = w.by_verdict(result.pairs)[0]
     base, worst = pair.baseline, pair.candidate
     others = [worst] if result.cells else [each.candidate for each in result.pairs]
@@ -526,13 +528,15 @@ def _next(result: r.ComparisonResult) -> b.Section:
     # A run is named once where its own modes are compared.
     own = base.path in named and base.mode != worst.mode
     paths = list(named) if own else [base.path, *named]
-    look = worst.path and worst.path != "-" and not worst.saved
-    again = " ".join(shlex.quote(path) for path in paths if path)
+    look = worst.path not in ("", "-") and not worst.saved and worst.verdict != "refused"
+    again = " ".join(shlex.quote(path) for path in paths)
+    force = " --force" if any(pair.banner for pair in result.pairs) else ""
     commands = (
         *((f"gaptrace analyze {shlex.quote(worst.path)}",) if look else ()),
-        f"gaptrace compare {again} --full",
+        *((f"gaptrace compare {again} --full{force}",) if not {"", "-"} & {*paths} else ()),
     )
-    return b.Section("next", "Next", (b.Note((), "next", commands=commands),))
+    if commands:
+        yield b.Section("next", "Next", (b.Note((), "next", commands=commands),))
 
 
 def _identity(pairs: Sequence[r.Pair]) -> Iterator[str]:
@@ -569,5 +573,5 @@ def comparison_document(result: r.ComparisonResult, context: Context) -> b.Docum
     )
     title, answer = w.title(result), (w.headline(result),)
     found = whole(COMPARISON, result, context, title, answer, _identity(ranked))
-    sections = (*found.sections, *(parts[0].sections if single else ()), _next(result))
+    sections = (*found.sections, *(parts[0].sections if single else ()), *_next(result))
     return msgspec.structs.replace(found, sections=sections, parts=() if single else parts)

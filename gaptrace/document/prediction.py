@@ -207,9 +207,9 @@ def _measured(row: p.Score) -> q.Quantity:
 
 @section(PREDICTION, "next", "Next", brief=True)
 def commands(result: p.PredictionResult, context: Context) -> Iterator[Block]:
-    """The command that shows everything."""
+    """The command that shows everything; nothing where there is nothing to show."""
     path = shlex.quote(result.subject.path)
-    if context.brief and result.subject.path not in ("", "-"):
+    if context.brief and result.best is not None and result.subject.path not in ("", "-"):
         yield Note((), "next", commands=(f"gaptrace predict {path} --full",))
 
 

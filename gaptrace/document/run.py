@@ -321,11 +321,17 @@ section(RUN, "notes", "Notes", brief=True)(notes)
 
 @section(RUN, "next", "Next", brief=True)
 def commands(result: RunResult, context: Context) -> Iterator[Block]:
-    """What to type next."""
-    recorded = [c for c in result.cells if c.analysis is not None and c.path]
-    cell = next((c for c in recorded if c.mode == result.fastest), next(iter(recorded), None))
+    """What to type next; nothing where no mode has a recording that can be used."""
+    usable = [
+        c
+        for c in result.cells
+        if c.analysis is not None and c.analysis.quality.verdict != "refused"
+    ]
+    if not usable:
+        return
+    cell = next((c for c in usable if c.mode == result.fastest), usable[0])
     full = [f"gaptrace analyze {shlex.quote(result.path)} --full"] if context.brief else []
-    one = [f"gaptrace analyze {shlex.quote(cell.path)}"] if cell is not None else []
+    one = [f"gaptrace analyze {shlex.quote(cell.path)}"] if cell.path else []
     yield Note((), "next", commands=(*full, *one))
 
 

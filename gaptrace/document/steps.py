@@ -50,7 +50,7 @@ def token_time(result: AnalysisResult, context: Context) -> Iterator[b.Block]:
         yield from _largest_work(result)
         return
     if head.token_ns is not None:
-        basis = "" if head.basis == q.UNPROFILED else " as profiled"
+        basis = {q.TRACED: " as profiled", q.GIVEN: ", as given"}.get(head.basis, "")
         time = q.Quantity(head.token_ns, q.NS, head.basis)
         yield b.Sentence((f"One {one} takes ", time, f"{basis}."), "lead")
     notes = (PARTS, BUSY_UNPROFILED) if bars[0].total is not None else (PARTS,)
@@ -72,11 +72,11 @@ def _bars(result: AnalysisResult) -> Iterator[b.Bar]:
     head, traced = result.headline, _traced(result)
     if traced is not None and traced.busy_ns is not None:
         busy = traced.busy_ns
-        if head.basis == head.idle_basis == q.UNPROFILED and head.token_idle_ns is not None:
+        if head.basis == head.idle_basis != q.TRACED and head.token_idle_ns is not None:
             # The profiler does not slow kernels: busy time is as traced.
             whole = ((v.BUSY, busy), (v.IDLE, head.token_idle_ns))
-            parts = tuple(_segment(word, ns, q.UNPROFILED) for word, ns in whole)
-            yield b.Bar("GPU", parts, t.duration(head.token_ns, q.UNPROFILED))
+            parts = tuple(_segment(word, ns, head.basis) for word, ns in whole)
+            yield b.Bar("GPU", parts, t.duration(head.token_ns, head.basis))
         idle = _segments(v.CAUSES, traced.idle_by_cause_ns)
         if not idle and traced.idle_ns:
             amount = q.Quantity(traced.idle_ns, q.NS, q.TRACED)

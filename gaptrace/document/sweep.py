@@ -324,10 +324,11 @@ section(SWEEP, "notes", "Notes", brief=True)(notes)
 
 @section(SWEEP, "next", "Next", brief=True)
 def commands(sweep: SweepResult, context: Context) -> Iterator[b.Block]:
-    """The command to type next: one point alone."""
-    if sweep.points and sweep.points[0].path:
-        path = shlex.quote(sweep.points[0].path)
-        yield b.Note((), "next", commands=(f"gaptrace analyze {path}",))
+    """The command to type next: one point alone, of which a mode could be measured."""
+    usable = {row.point for row in sweep.rows if set(row.verdicts) - {"refused"}}
+    paths = [point.path for point in sweep.points if point.point in usable and point.path]
+    if paths:
+        yield b.Note((), "next", commands=(f"gaptrace analyze {shlex.quote(paths[0])}",))
 
 
 @builder(SweepResult)

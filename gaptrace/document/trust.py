@@ -13,11 +13,13 @@ from gaptrace.quantity import (
     ASSUMED,
     BYTES,
     COUNT,
+    GIVEN,
     NS,
     SHARE,
     TIMES,
     TOKENS_PER_S,
     TRACED,
+    UNPROFILED,
     Quantity,
     ranged,
 )
@@ -26,6 +28,8 @@ from gaptrace.units import counted
 from gaptrace.vocabulary import VERDICTS
 
 REASONS_IN_BRIEF = 3
+# Who measured a step without the profiler, by the source of its rate.
+ORIGIN = {UNPROFILED: " from the run", GIVEN: " by hand"}
 LEFT_OUT = "left out (--redact)"
 NO_STEPS = (
     "No step was found, so there are no figures of one. Looked for: gaptrace marks, engine labels, "
@@ -77,8 +81,7 @@ def _facts(result: AnalysisResult) -> Iterator[Fact | None]:
     yield t.fact("batch", t.known(steps.batch, COUNT))
     yield _tokens(steps)
     if rate.source != "as profiled":
-        origin = " from the run" if rate.source == "unprofiled" else ""
-        yield t.fact("times", f"{rate.source}{origin}", term="unprofiled-step")
+        yield t.fact("times", f"{rate.source}{ORIGIN[rate.source]}", term="unprofiled-step")
         yield t.fact("profiler slowdown", t.known(rate.dilation, TIMES), term="dilation")
     elif rate.tokens_per_s is not None:
         yield t.fact("times", rate.source, term="rate-source")
@@ -190,14 +193,17 @@ def _pairs(values: dict[str, Any] | None) -> str:
 
 
 def commands(result: AnalysisResult, context: Context) -> Iterator[Block]:
-    """What to type next."""
+    """What to type next: only what has more to say, so of an unusable trace its findings alone."""
     path = result.source.folder or result.source.path
     if path == "-":
         return
-    quoted = shlex.quote(path)
-    full = (f"gaptrace analyze {quoted} --full",) if context.brief else ()
+    quoted, usable = shlex.quote(path), result.quality.verdict != "refused"
+    full = (f"gaptrace analyze {quoted} --full",) if context.brief and usable else ()
+    has_gaps = any(d.gaps for d in result.devices if d.device == result.steps.device)
+    gaps = (f"gaptrace gaps {quoted}",) if has_gaps and usable else ()
     explain = tuple(f"gaptrace explain {item.id}" for item in result.findings[:1])
-    yield Note((), "next", commands=(*full, f"gaptrace gaps {quoted}", *explain))
+    if known := (*full, *gaps, *explain):
+        yield Note((), "next", commands=known)
 
 
 def identity(result: AnalysisResult) -> tuple[str, ...]:

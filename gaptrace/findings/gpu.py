@@ -8,7 +8,7 @@ from gaptrace import units
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.wording import quantity
 from gaptrace.measure.view import Needs, View
-from gaptrace.quantity import JOULE, MEGAHERTZ, SHARE, UNPROFILED, WATT
+from gaptrace.quantity import JOULE, MEGAHERTZ, SHARE, TRACED, UNPROFILED, WATT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def low_power(view: View) -> Iterator[Claim]:
             "power": quantity(power.mean_w, WATT, UNPROFILED),
             "limit": quantity(power.limit_w or 0, WATT, UNPROFILED),
             "power_share": quantity(power.limit_share, SHARE, UNPROFILED),
-            "idle_share": quantity(idle, SHARE, UNPROFILED if unprofiled else "traced"),
+            "idle_share": quantity(idle, SHARE, head.rate.source if unprofiled else TRACED),
             "joules": quantity(power.joules_per_token, JOULE, UNPROFILED),
         },
     )

@@ -12,7 +12,7 @@ from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.wording import quantity
 from gaptrace.measure.ceilings import ALIKE
 from gaptrace.measure.view import Needs, View
-from gaptrace.quantity import COUNT, NS, SHARE, TIMES, UNPROFILED, Quantity
+from gaptrace.quantity import COUNT, NS, SHARE, TIMES, Quantity
 from gaptrace.results.analysis import Evidence
 from gaptrace.trace import Cat
 
@@ -151,7 +151,7 @@ def profiler_slowdown(view: View) -> Iterator[Claim]:
         "GT006",
         facts={
             "slowdown": quantity(rate.dilation, TIMES),
-            "step": quantity(rate.unprofiled_step_ns, NS, UNPROFILED),
-            "idle_limit": quantity(view.idle_limit, NS, UNPROFILED),
+            "step": quantity(rate.unprofiled_step_ns, NS, rate.source),
+            "idle_limit": quantity(view.idle_limit, NS, rate.source),
         },
     )

@@ -39,7 +39,7 @@ def entries() -> tuple[Entry, ...]:
 
 # What a report adds to a label: brackets, a unit or source, a size, a class.
 _ADDED = re.compile(
-    r" \([^)]*\)$|, (?:[nµm]?s|tok/s|%|per step|unprofiled|as profiled)$| \d+$|(?<=\w): .*$"
+    r" \([^)]*\)$|, (?:[nµm]?s|tok/s|%|per step|unprofiled|given|as profiled)$| \d+$|(?<=\w): .*$"
 )
 
 

@@ -13,7 +13,7 @@ class Amount:
 
     typical: whether `ns` is the median of the steps; else it is the mean over all of them, as
     fewer than half have any. traced: of idle time that could go, what it is as profiled; `ns` is
-    then what is left of it without a profiler.
+    then what is left of it without a profiler. basis: how the step without it is known.
     """
 
     ns: float
@@ -21,10 +21,11 @@ class Amount:
     of: int
     typical: bool
     traced: float | None = None
+    basis: str = UNPROFILED
 
     @property
     def quantity(self) -> Quantity:
         """The amount as a quantity; what could be won is an upper bound."""
         if self.traced is None:
             return Quantity(self.ns, NS, TRACED, EXACT if self.typical else ABOUT)
-        return Quantity(self.ns, NS, UNPROFILED if self.ns < self.traced else TRACED, AT_MOST)
+        return Quantity(self.ns, NS, self.basis if self.ns < self.traced else TRACED, AT_MOST)

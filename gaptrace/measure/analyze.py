@@ -16,6 +16,7 @@ from gaptrace.measure.assess import assess
 from gaptrace.measure.ceilings import Given, ceilings_of
 from gaptrace.measure.devices import Device, devices, together
 from gaptrace.measure.gemm import matrix_products
+from gaptrace.measure.given import with_given
 from gaptrace.measure.headline import headline
 from gaptrace.measure.hostparts import part_times
 from gaptrace.measure.hosttime import host_clock
@@ -78,7 +79,7 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         kernels = kernel_table(trace, device, steps, threads, products, given.peak_bandwidth()[0])
         host = host_detail(trace, device, steps, threads)
     quality = assess(trace, device, steps)
-    head = headline(steps, quality, manifest)
+    head, quality = with_given(headline(steps, quality, manifest), steps, quality, options.given)
     moved = given.step_bytes(trace, None if quality.withholds("ceilings") else steps, products)
     gemm_ns = kernels.time_ns_by_class.get("gemm", 0.0)
     limits = ceilings_of(head, quality, given, moved, gemm_ns)

@@ -13,6 +13,7 @@ from gaptrace.measure.quality import (
     STEP_FIGURES,
     Quality,
     Reason,
+    graded,
 )
 from gaptrace.measure.quality_links import of_links, of_replays
 from gaptrace.measure.quality_steps import of_steps
@@ -67,8 +68,7 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     if device is not None and steps is not None:
         reasons += of_steps(steps)
         reasons += of_replays(trace, device, steps)
-    weight = {REFUSED: 0, LIMITED: 1, NOTE: 2}
-    return Quality(tuple(sorted(reasons, key=lambda reason: weight[reason.level])))
+    return graded(reasons)
 
 
 def _of_file(trace: Trace) -> Iterator[Reason]:

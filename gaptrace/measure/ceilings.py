@@ -17,19 +17,24 @@ import numpy as np
 from gaptrace.knowledge.devices import Device as KnownDevice
 from gaptrace.measure.busy import BUS_BOUND
 from gaptrace.measure.gemm import Products
-from gaptrace.measure.headline import Headline
+from gaptrace.measure.headline import (
+    GIVEN_BY_HAND,
+    PROFILED,
+    Headline,
+    basis_of,
+    host_bound,
+)
 from gaptrace.measure.options import Options
 from gaptrace.measure.quality import Quality
 from gaptrace.measure.stats import nearest_rank
 from gaptrace.measure.steps import Steps
-from gaptrace.quantity import AT_MOST, EXACT, TRACED, UNPROFILED
+from gaptrace.quantity import AT_MOST, EXACT
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.analysis import Ceilings
 from gaptrace.trace import Trace
 
 NS = 1e9
 FROM_SHAPES = "shapes of matrix products"
-TRACED_DISPATCH = "as profiled"
 # Where reading the weights that shapes show takes less than this share of the time in matrix
 # products, most products recorded no usable shape.
 PARTIAL_SHARE = 0.02
@@ -171,22 +176,20 @@ def ceilings_of(
 ) -> Ceilings:
     """The ceilings of the step that a headline is of; `moved` is what the step must read."""
     dispatch = head.steps["host_dispatch_ns"].median
-    source = TRACED_DISPATCH
+    source = PROFILED
     if head.rate.issue_ns is not None:
         dispatch, source = head.rate.issue_ns, "unprofiled issue time"
     if quality.withholds("ceilings", "host_dispatch"):
         dispatch = head.rate.issue_ns
-    bound = given.manifest.host_bound
+    bound = host_bound(head.rate, given.manifest)
     if bound is not None and dispatch is not None and dispatch > bound[0]:
-        dispatch, source = bound[0], f"unprofiled {bound[1]}, its upper bound"
+        dispatch, source = bound[0], f"{bound[1]}, its upper bound"
     peak, peak_source = given.peak_bandwidth()
     tokens = head.tokens_per_step or 1
     if moved.weight_source == FROM_SHAPES and moved.weight_bytes and peak:
         reading_ns = moved.weight_bytes * NS / peak
         if reading_ns < PARTIAL_SHARE * gemm_ns_per_token * tokens:
             moved = replace(moved, weight_bytes=None, weights=None, weight_source=PARTIAL)
-    idle = head.rate.unprofiled_idle_share
-    idle = head.idle_share if idle is None or idle < 0 else idle
     return ceilings(
         tokens=tokens,
         host_dispatch_ns=None if quality.withholds("ceilings") else dispatch,
@@ -195,11 +198,21 @@ def ceilings_of(
         moved=moved,
         peak_bandwidth=peak,
         peak_source=peak_source,
-        busy_share=None if idle is None else 1 - idle,
+        busy_share=_busy_share(head),
         busy_ns=head.steps["busy_ns"].median,
-        silence_ns=much_silence(head, dispatch) if source == TRACED_DISPATCH else None,
+        silence_ns=much_silence(head, dispatch) if source == PROFILED else None,
         bus=given.bus(head),
     )
+
+
+def _busy_share(head: Headline) -> float | None:
+    """Share of the step for which the GPU is busy: unprofiled where known, else as profiled."""
+    busy, step = head.steps["busy_ns"].median, head.rate.unprofiled_step_ns
+    if head.rate.source == GIVEN_BY_HAND and busy is not None and step:
+        return min(busy / step, 1.0)
+    idle = head.rate.unprofiled_idle_share
+    idle = head.idle_share if idle is None or idle < 0 else idle
+    return None if idle is None else 1 - idle
 
 
 def much_silence(head: Headline, dispatch: float | None) -> float | None:
@@ -265,7 +278,7 @@ def ceilings(
         bits_per_weight=bits,
         host_dispatch_ns=host_dispatch_ns,
         host_dispatch_source=host_dispatch_source,
-        host_dispatch_basis=TRACED if host_dispatch_source == TRACED_DISPATCH else UNPROFILED,
+        host_dispatch_basis=basis_of(host_dispatch_source),
         host_dispatch_bound=AT_MOST if host_dispatch_source.endswith("upper bound") else EXACT,
         weight_bytes=moved.weight_bytes,
         weight_bytes_source=moved.weight_source,

@@ -18,11 +18,14 @@ from gaptrace.measure.quality import Quality
 from gaptrace.measure.stats import Spread, share, spread
 from gaptrace.measure.steps import Steps
 from gaptrace.measure.tokens import ACCEPTED, GIVEN, MANIFEST
+from gaptrace.quantity import TRACED, UNPROFILED
 from gaptrace.reading.manifest import Manifest
 from gaptrace.results.analysis import Rate
 from gaptrace.vocabulary import STEP_METRICS
 
 GIVEN_SOURCES = (GIVEN, MANIFEST, ACCEPTED)
+# The sources of a rate: under the profiler alone, and from a step given by hand.
+PROFILED, GIVEN_BY_HAND = "as profiled", "given"
 # From this share of kernels inside replays on, the step counts as captured.
 CAPTURED = 0.5
 ABSENT = Spread(None, None, None, 0)
@@ -73,7 +76,7 @@ class Headline:
 
     @property
     def step_ns(self) -> int | None:
-        """Step time in ns: unprofiled where the run measured it, else the median period."""
+        """Step time in ns: unprofiled where it was measured, else the median period."""
         if self.rate.unprofiled_step_ns is not None:
             return self.rate.unprofiled_step_ns
         median = self.steps["period_ns"].median
@@ -83,6 +86,9 @@ class Headline:
     def unprofiled_idle_per_token(self) -> float | None:
         """Unprofiled idle per token in ns, at least 0."""
         idle = self.rate.unprofiled_idle_ns
+        if idle is None and self.rate.source == GIVEN_BY_HAND:
+            # As good as busy throughout: how long it idles is not known, but that it is no time.
+            return None if self.steps["busy_ns"].median is None else 0.0
         return None if idle is None else max(idle / (self.tokens_per_step or 1), 0.0)
 
     @property
@@ -148,7 +154,7 @@ def headline(steps: Steps | None, quality: Quality, manifest: Manifest) -> Headl
             rate = mixed_rate(steps.tokens[counted], steps.period_ns[counted])
     bounds = None
     if not quality.withholds("period", "steps"):
-        bounds = _range(steps, counted, manifest.step_ns or period)
+        bounds = rate_range(steps, manifest.step_ns or period)
     return Headline(
         kind=steps.kind.kind,
         has_tokens=has_tokens,
@@ -196,15 +202,12 @@ def _count(steps: Steps) -> int:
     return sum(phase == steps.kind.kind for phase in steps.phase)
 
 
-def _range(
-    steps: Steps, counted: npt.NDArray[np.bool_], period: float | None
-) -> tuple[float | None, float | None] | None:
+def rate_range(steps: Steps, period: float | None) -> tuple[float | None, float | None] | None:
     """Tokens per second at the fewest and the most tokens of a step, where these are all known."""
     if steps.known_tokens.known or steps.kind.kind != DECODE or not period:
         return None
-    low, high = (
-        spread(bound[counted]).median for bound in (steps.known_tokens.low, steps.known_tokens.high)
-    )
+    known = steps.known_tokens
+    low, high = (spread(bound[steps.counted]).median for bound in (known.low, known.high))
     return (
         float(low) * 1e9 / period if low else None,
         float(high) * 1e9 / period if high else None,
@@ -240,7 +243,7 @@ def _rate(
         idle = None if busy is None else int(step - busy)
     return Rate(
         tokens_per_s=tokens_per_s,
-        source="as profiled" if step is None else "unprofiled",
+        source=PROFILED if step is None else "unprofiled",
         profiled_tokens_per_s=profiled,
         dilation=share(period, step),
         unprofiled_step_ns=step,
@@ -249,4 +252,28 @@ def _rate(
         issue_ns=None if step is None else manifest.issue_ns,
         tokens_per_s_range=bounds,
         steps_per_s=steps_per_s,
+    )
+
+
+def host_bound(rate: Rate, manifest: Manifest) -> tuple[int, str] | None:
+    """The most that host dispatch can be, in ns, and what it is: the step or the host's period.
+
+    Neither can be shorter than the step's dispatch: host speed differed between the measurements
+    (or profiling slowed one), and the lower is the tighter.
+    """
+    known = (
+        (rate.unprofiled_step_ns, f"{rate.source} step"),
+        (manifest.host_period_ns, "unprofiled host period"),
+    )
+    return min(((ns, name) for ns, name in known if ns), key=lambda item: item[0], default=None)
+
+
+def basis_of(source: str) -> str:
+    """The basis of a figure by the source that is named with it."""
+    return (
+        TRACED
+        if source == PROFILED
+        else GIVEN_BY_HAND
+        if source.startswith(GIVEN_BY_HAND)
+        else UNPROFILED
     )

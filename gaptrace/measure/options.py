@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gaptrace.results.manifest import EventCosts
+
+
+@dataclass(frozen=True)
+class GivenStep:
+    """What somebody measured of a step without the profiler: its time in ns, tokens per second."""
+
+    step_ns: int | None = None
+    tokens_per_s: float | None = None
+
+    def __bool__(self) -> bool:
+        return self != NOT_GIVEN
+
+
+NOT_GIVEN = GivenStep()
 
 
 @dataclass(frozen=True)
@@ -16,7 +30,8 @@ class Options:
     device: the trace's own device id, for step figures. weight_bytes, kv_bytes: bytes one step
     must read. peak_bandwidth: of the device's memory, bus_bandwidth: of the link between host and
     device in one direction, bytes per second. costs: what recording an event costs on the host of
-    the trace, as calibrated there.
+    the trace, as calibrated there. given: a step measured without the profiler; given_of_modes: the
+    same of single modes of a run folder, each with the mode's name.
     """
 
     step: str | None = None
@@ -28,3 +43,9 @@ class Options:
     peak_bandwidth: float | None = None
     bus_bandwidth: float | None = None
     costs: EventCosts | None = None
+    given: GivenStep = NOT_GIVEN
+    given_of_modes: tuple[tuple[str, GivenStep], ...] = ()
+
+    def of_mode(self, mode: str) -> Options:
+        """The same choices for one mode of a run folder."""
+        return replace(self, given=dict(self.given_of_modes).get(mode, self.given))

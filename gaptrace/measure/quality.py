@@ -6,6 +6,7 @@ Reasons of level `note` are said and change nothing; `limited` ones weaken or wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gaptrace.quantity import Words
@@ -60,3 +61,13 @@ class Quality:
     def withholds(self, *names: str) -> bool:
         """Whether any of the names is withheld."""
         return bool(self.withheld.intersection(names))
+
+    def also(self, *reasons: Reason) -> Quality:
+        """The same quality with further reasons, the gravest first."""
+        return graded((*self.reasons, *reasons))
+
+
+def graded(reasons: Iterable[Reason]) -> Quality:
+    """A quality of these reasons, the gravest first."""
+    weight = {REFUSED: 0, LIMITED: 1, NOTE: 2}
+    return Quality(tuple(sorted(reasons, key=lambda reason: weight[reason.level])))

@@ -13,11 +13,11 @@ from gaptrace.knowledge.kernel_names import classify
 from gaptrace.measure.frames import gap_columns, gap_steps
 from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.gapwork import LaunchPaths, host_work
-from gaptrace.measure.headline import Headline
+from gaptrace.measure.headline import GIVEN_BY_HAND, PROFILED, Headline, basis_of
 from gaptrace.measure.hostparts import host_parts
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import Spread, share, spread
-from gaptrace.quantity import TRACED, UNPROFILED
+from gaptrace.quantity import TRACED
 from gaptrace.results import analysis as r
 from gaptrace.results.gaps import Gap, GapsResult
 from gaptrace.results.prediction import Capture, Compile, SquareCell
@@ -109,25 +109,27 @@ def _per_token(head: Headline) -> r.PerToken:
 def first_line(head: Headline) -> r.Headline:
     """The figures that every surface shows first, each by the one rule for it.
 
-    Step time and rate are unprofiled where the run measured them. So is the idle share, unless the
-    GPU is busy for longer than the unprofiled step takes: then it is as traced. The largest cause
+    Step time and rate are unprofiled where the run measured them, or given. So is the idle share,
+    unless the GPU is busy for longer than that step takes: then it is as traced. The largest cause
     is as traced and held to the idle time shown: profiling stretches causes, but not the time
     between graph nodes, so the others get at most the idle less that between nodes.
     """
     rate, period = head.rate, head.steps["period_ns"].median
     traced_idle = head.steps["idle_ns"].median
-    unprofiled = rate.source != "as profiled" and rate.unprofiled_step_ns is not None
-    basis = UNPROFILED if unprofiled else TRACED
+    unprofiled = rate.source != PROFILED and rate.unprofiled_step_ns is not None
+    basis = basis_of(rate.source) if unprofiled else TRACED
     step = rate.unprofiled_step_ns if unprofiled else period
     idle, whole, idle_basis = traced_idle, period, TRACED
     if unprofiled and rate.unprofiled_idle_ns is not None and rate.unprofiled_idle_ns >= 0:
-        idle, whole, idle_basis = rate.unprofiled_idle_ns, step, UNPROFILED
+        idle, whole, idle_basis = rate.unprofiled_idle_ns, step, basis
+    elif basis == GIVEN_BY_HAND:
+        idle, whole, idle_basis = None, step, basis
     causes = {name: ns for name, ns in head.idle_by_cause_ns.items() if ns}
     tokens = head.tokens_per_step or 1
     largest, largest_ns = None, None
     if causes and idle:
         per_token = idle / tokens
-        late = head.unprofiled_late_per_token if idle_basis == UNPROFILED else None
+        late = head.unprofiled_late_per_token if idle_basis != TRACED else None
         rest = per_token if late is None else min(per_token, late)
         held = {k: min(v, per_token if k == "graph_node" else rest) for k, v in causes.items()}
         largest = max(causes, key=lambda name: (held[name], causes[name]))

@@ -35,7 +35,7 @@ from gaptrace.measure.gaps import CAUSES
 from gaptrace.measure.links import names_where, rows_named
 from gaptrace.measure.marks import COMPILED_REGION
 from gaptrace.measure.stats import spread
-from gaptrace.quantity import TRACED, Quantity
+from gaptrace.quantity import GIVEN, TRACED, UNPROFILED, Quantity
 from gaptrace.trace import Cat, Codes, Ints
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ class View:
         """`amount` of idle time that a faster host could win, never more than `host_limit`."""
         amount = self.amount(per_step)
         traced = min(amount.ns, self.idle or 0.0)
-        return replace(amount, ns=min(traced, self.host_limit), traced=traced)
+        known = self.analysis.headline.rate.source
+        basis = GIVEN if known == GIVEN else UNPROFILED
+        return replace(amount, ns=min(traced, self.host_limit), traced=traced, basis=basis)
 
     def matters(self, ns: float, share: float = NEGLIGIBLE) -> bool:
         """Whether an amount per token is at least `share` of the token's time."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from gaptrace.knowledge.devices import graph_constants
 from gaptrace.measure.fusion_model import H200, Estimate
+from gaptrace.measure.headline import PROFILED
 from gaptrace.measure.result import Analysis
 from gaptrace.predict.nodes import Nodes, Pair, step_nodes
 
@@ -193,7 +194,7 @@ def _from_replays(replays: Sequence[Replayed], table: GraphModel | None) -> Grap
     scale = node / mean if mean else 0.0
     names = (item.captured.source.mode or item.captured.source.path for item in usable)
     modes = ", ".join(dict.fromkeys(names))
-    unprofiled = all(item.captured.headline.rate.source == "unprofiled" for item in usable)
+    unprofiled = all(item.captured.headline.rate.source != PROFILED for item in usable)
     return GraphModel(
         gaps={pair: float(np.median(gaps)) * scale for pair, gaps in by_pair.items()},
         node_ns=node,

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from gaptrace.compare.match import match_kernels, overlap
 from gaptrace.compare.op_names import ops_of_compiled
 from gaptrace.compare.recording import CLASS_COLUMNS, record
+from gaptrace.measure.headline import PROFILED
 from gaptrace.measure.kernels import OP_CLASSES
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.stats import spread
+from gaptrace.quantity import GIVEN, UNPROFILED
 from gaptrace.results.comparison import KernelGroup
 from gaptrace.results.prediction import Realised, RealisedGroup
 
@@ -31,9 +33,10 @@ def realised(eager: Analysis, compiled: Analysis, predicted: Predicted = ()) -> 
         _less(a.steps[name].median, b.steps[name].median)
         for name in ("kernels", "launches", "busy_ns")
     )
-    idle, source = _less(a.rate.unprofiled_idle_ns, b.rate.unprofiled_idle_ns), "unprofiled"
+    idle = _less(a.rate.unprofiled_idle_ns, b.rate.unprofiled_idle_ns)
+    source = GIVEN if GIVEN in (a.rate.source, b.rate.source) else UNPROFILED
     if idle is None:
-        idle, source = _less(a.steps["idle_ns"].median, b.steps["idle_ns"].median), "as profiled"
+        idle, source = _less(a.steps["idle_ns"].median, b.steps["idle_ns"].median), PROFILED
     if kernels is None or launches is None or busy is None or idle is None:
         return None
     found = match_kernels([left], [right])

@@ -54,7 +54,7 @@ def _of_compiled(
         yield _score("kernels_removed", "kernels removed", "count", removed, real, None, note)
     plain = measured.get("compiled")
     # Host times under the profiler say nothing about those without it.
-    if plain is not None and (plain.headline.rate.source != "unprofiled") == compiled.profiled:
+    if plain is not None and (plain.headline.rate.source == TRACED) == compiled.profiled:
         yield from _step(plain, compiled.launched, "compiled_step", "compiled step, launched", note)
     replayed, title = measured.get("compiled-graph"), "compiled step, captured"
     yield from _step(replayed, compiled.captured, "compiled_graph_step", title, note)
@@ -104,7 +104,7 @@ def _step(
     """The score of a step time, where it was both predicted and measured."""
     if truth is None or predicted is None or (real := truth.headline.step_ns) is None:
         return
-    if truth.headline.rate.source != "unprofiled":
+    if truth.headline.rate.source == TRACED:
         note = f"{note}; {PROFILED}" if note else PROFILED
     yield _timed(name, title, predicted, float(real), note, truth.headline.rate.source)
 

@@ -90,16 +90,6 @@ class Manifest:
         return None if before is None else _whole(before.host_median_ns)
 
     @property
-    def host_bound(self) -> tuple[int, str] | None:
-        """The most that host dispatch can be, in ns, and what it is: the step or the host's period.
-
-        Neither can be shorter than the step's dispatch: host speed differed between the
-        measurements (or profiling slowed one), and the lower is the tighter.
-        """
-        known = ((self.step_ns, "step"), (self.host_period_ns, "host period"))
-        return min(((ns, name) for ns, name in known if ns), key=lambda item: item[0], default=None)
-
-    @property
     def issue_ns(self) -> int | None:
         """Unprofiled host dispatch: entering a step to its return, queue drained first, in ns."""
         return self.run.issue_ns

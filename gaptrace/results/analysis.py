@@ -243,7 +243,7 @@ class PredictedStep(Struct, frozen=True):
 
 
 class Rate(Struct, frozen=True):
-    """Tokens per second, and the unprofiled truth where the run recorded it.
+    """Tokens per second, and the unprofiled truth where the run recorded it or somebody gave it.
 
     tokens_per_s_range: at the fewest and the most tokens of a step, under speculation; None for no
     bound. steps_per_s: of steps of any kind. source: `unprofiled`, `given` or `as profiled`.
@@ -269,12 +269,12 @@ class Rate(Struct, frozen=True):
 class Headline(Struct, frozen=True):
     """The figures that a first line, a row of a run and a chip of the dashboard all show.
 
-    basis: of the step, rate and idle share: `unprofiled` where the run measured them, else
-    `traced`. step_ns, idle_ns: per step. tokens_per_s: tokens per step over step_ns. idle_share:
-    idle_ns over step_ns. idle_basis: differs from `basis` only where busy time exceeds an
-    unprofiled step, so that the idle time is as traced. largest_cause, largest_cause_ns: of a
-    token's idle time, held to what an unprofiled step has. recoverable: a faster host would win it.
-    token_ns, token_idle_ns: step_ns and idle_ns over tokens per step.
+    basis: of the step, rate and idle share: `given` where the step was given by hand, `unprofiled`
+    where the run measured them, else `traced`. step_ns, idle_ns: per step. tokens_per_s: tokens per
+    step over step_ns. idle_share: idle_ns over step_ns. idle_basis: differs from `basis` only where
+    busy time exceeds an unprofiled step, so that the idle time is as traced. largest_cause,
+    largest_cause_ns: of a token's idle time, held to what an unprofiled step has. recoverable: a
+    faster host would win it. token_ns, token_idle_ns: step_ns and idle_ns over tokens per step.
     """
 
     basis: str
@@ -298,8 +298,8 @@ class Ceilings(Struct, frozen=True):
     where exposed copies between host and device take over half of the step (`bus_bound`), which is
     then what limits it. bus_bytes: that a step moves, in the direction that moves more.
 
-    host_dispatch_basis, host_dispatch_bound: how the host dispatch time is known (`traced` or
-    `unprofiled`) and whether it is `exact` or `at_most`.
+    host_dispatch_basis, host_dispatch_bound: how the host dispatch time is known (`traced`,
+    `unprofiled` or `given`) and whether it is `exact` or `at_most`.
     """
 
     launch_tokens_per_s: Maybe

@@ -94,11 +94,11 @@ class Recorded(Struct, frozen=True):
 class ModeRow(Struct, frozen=True):
     """One mode of a run, by the repeat whose step time is the median of its repeats.
 
-    basis: of step, rate and idle share (`unprofiled` or `traced`). spread: half the range of the
-    repeats' step times over the least; None with one repeat. kernels, launches: per step.
-    host_dispatch_ns: `host_bound` says whether it is exact or only an upper bound, `host_basis`
-    how it is known. times_eager: rate over eager's. times_slower: step time over the fastest
-    mode's. as_fast_as_best: within the spread of the repeats. status: `ok`, `mode_failed` or
+    basis: of step, rate and idle share: see `Headline`. spread: half the range of the repeats' step
+    times over the least; None with one repeat. kernels, launches: per step. host_dispatch_ns:
+    `host_bound` says whether it is exact or only an upper bound, `host_basis` how it is known.
+    times_eager: rate over eager's. times_slower: step time over the fastest mode's.
+    as_fast_as_best: within the spread of the repeats. status: `ok`, `mode_failed` or
     `script_failed`; reason: why. finding: id of the largest one. notes: what to know.
     """
 

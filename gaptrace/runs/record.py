@@ -9,16 +9,17 @@ from typing import Any
 
 import msgspec
 
-from gaptrace.analysis import Analysis
+from gaptrace.analysis import Analysis, analyze
 from gaptrace.document.answers import plain, run_answer
 from gaptrace.findings.siblings import Sibling, with_siblings
+from gaptrace.measure.options import GivenStep, Options
 from gaptrace.measure.record import first_line
 from gaptrace.predict.predict import predict_run
 from gaptrace.quantity import EXACT, UNPROFILED
 from gaptrace.results import run as r
 from gaptrace.results.manifest import Autotune
 from gaptrace.results.prediction import SquareCell
-from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch
+from gaptrace.runs.run import CellResult, RunAnalysis, host_dispatch, with_bytes_of
 from gaptrace.runs.startup import seam_prices, tuning_gain
 
 _SECTIONS = ("piecewise", "buckets", "autotune", "cudagraph_trees")
@@ -53,6 +54,21 @@ def _beside(cell: CellResult, siblings: Mapping[str, Sibling]) -> CellResult:
     )
     told = msgspec.structs.replace(analysis.result, findings=findings)
     return dataclasses.replace(cell, analysis=dataclasses.replace(analysis, result=told))
+
+
+def with_given(run: RunAnalysis, mode: str, given: GivenStep) -> RunAnalysis:
+    """The run with a step that was given by hand for one of its modes, analysed anew."""
+    eager, options = run.representative("eager"), Options()
+    if eager is not None and mode != "eager":
+        options = with_bytes_of(eager, options)
+    options = dataclasses.replace(options, given=given)
+    cells = tuple(
+        cell
+        if cell.mode != mode or cell.analysis is None
+        else dataclasses.replace(cell, analysis=analyze(cell.analysis.trace, options))
+        for cell in run.cells
+    )
+    return finished(dataclasses.replace(run, cells=cells))
 
 
 def run_result(run: RunAnalysis, square: Mapping[str, SquareCell]) -> r.RunResult:

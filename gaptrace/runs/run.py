@@ -128,24 +128,31 @@ def host_dispatch(analysis: Analysis) -> tuple[Maybe, Bound, str]:
 Load = Callable[[], Trace] | None
 
 
+# Is told what is analysed next: its name, how many recordings were before it, and of how many.
+Watch = Callable[[str, int, int], None]
+
+
 def analyze_cells(
-    cells: Sequence[tuple[CellResult, Load]], options: Options
+    cells: Sequence[tuple[CellResult, Load]], options: Options, watch: Watch | None = None
 ) -> tuple[CellResult, ...]:
     """Every cell with the analysis of its trace; traces are loaded one at a time."""
     shared: Options | None = None
     found = [cell for cell, _ in cells]
     # Eager first: its shapes tell the other modes what a step must read.
-    for place in sorted(range(len(cells)), key=lambda place: found[place].mode != "eager"):
+    order = sorted(range(len(cells)), key=lambda place: found[place].mode != "eager")
+    for done, place in enumerate(order):
         cell, load = cells[place]
+        if watch is not None:
+            watch(f"{cell.mode}/{cell.repeat}", done, len(cells))
         if load is not None:
-            analysis = analyze(load(), shared or options)
+            analysis = analyze(load(), (shared or options).of_mode(cell.mode))
             if cell.mode == "eager" and shared is None:
-                shared = _with_bytes_of(analysis, options)
+                shared = with_bytes_of(analysis, options)
             found[place] = dataclasses.replace(cell, analysis=analysis)
     return tuple(found)
 
 
-def _with_bytes_of(eager: Analysis, options: Options) -> Options:
+def with_bytes_of(eager: Analysis, options: Options) -> Options:
     """Options that carry the eager step's bytes to the modes that recorded no shapes."""
     moved = eager.ceilings
     return dataclasses.replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
 from gaptrace.predict.predict import RecordedRun
+from gaptrace.quantity import UNPROFILED
 from gaptrace.results.run import SeamPrice, TuningGain
 
 AUTOTUNED = "max-autotune"
@@ -44,8 +45,13 @@ def tuning_gain(run: RecordedRun) -> TuningGain | None:
 
 
 def _step_times(run: RecordedRun, mode: str) -> list[int]:
-    times = (a.headline.rate.unprofiled_step_ns for a in run.repeats(mode))
-    return [ns for ns in times if ns is not None]
+    """What the recorder timed; a step given by hand has no repeats to tell its spread from."""
+    rates = (analysis.headline.rate for analysis in run.repeats(mode))
+    return [
+        rate.unprofiled_step_ns
+        for rate in rates
+        if rate.source == UNPROFILED and rate.unprofiled_step_ns is not None
+    ]
 
 
 def _tuning_cost(run: RecordedRun, against: str) -> tuple[float | None, str]:

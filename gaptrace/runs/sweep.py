@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from gaptrace.measure.headline import PROFILED
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import spread
@@ -113,9 +114,9 @@ def _row(point: SweepPoint, run: RunAnalysis, mode: str) -> SweepRow:
     if analysis is None:
         return SweepRow(*place, cells[0].status, cells[0].reason or None, 0, startup=start)
     head, limits = analysis.headline, analysis.ceilings
-    share, source = head.rate.unprofiled_idle_share, "unprofiled"
+    share, source = head.rate.unprofiled_idle_share, head.rate.source
     if share is None or share < 0:
-        share, source = head.idle_share, "as profiled"
+        share, source = head.idle_share, PROFILED
     return SweepRow(
         *place,
         status="ok",

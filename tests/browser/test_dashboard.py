@@ -364,6 +364,25 @@ def column(page: Any, grid: str, field: str) -> list[float]:
     return [float(text.replace(",", "")) for _, text in rows]
 
 
+def test_a_given_step_is_in_the_address(visit: Any, dashboard: Served) -> None:
+    page = visit("/run?run=" + dashboard.ids()["demo · eager"] + "&tab=ceilings")
+    timeline(page)
+    page.fill("#given", "2.1ms")
+    page.press("#given", "Enter")
+    until(page, "document.querySelector('#sentence')?.textContent.includes('2.10 ms per step')")
+    assert query(page)["given"] == ["2.1ms"]
+    until(page, "document.querySelector('#what-if-said')?.textContent.includes('2.10 ms')")
+    page.reload()
+    timeline(page)
+    assert "(given)" in page.inner_text("#sentence")
+    assert page.input_value("#given") == "2.1ms"
+    page.click("#given-remove")
+    until(page, "!document.querySelector('#sentence')?.textContent.includes('(given)')")
+    assert "given" not in query(page)
+    page.go_back()
+    until(page, "document.querySelector('#sentence')?.textContent.includes('2.10 ms per step')")
+
+
 def test_sliders_answer(visit: Any, dashboard: Served) -> None:
     page = visit(f"/run?run={dashboard.ids()['demo · eager']}&tab=ceilings")
     page.wait_for_selector("#what-if-host")

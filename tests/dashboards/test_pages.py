@@ -139,6 +139,41 @@ def test_the_run_page_says_the_analysis_and_jumps_to_every_place(
     assert 'href="#def-' not in markup
 
 
+def test_a_given_step_is_on_the_page_the_tabs_and_the_square(
+    desk: Desk, ids: dict[str, str]
+) -> None:
+    href = run_url(ids["demo · eager"], given="2.1ms")
+    found = words(page(desk, parse(href)))
+    assert "2.10 ms per step (given)" in found
+    assert "in place of what the run itself measured, 3.00 ms" in found
+    field = next(c for c in walk(page(desk, parse(href))) if getattr(c, "id", "") == "given")
+    assert field.value == "2.1ms"
+    recording = desk.library.recording(ids["demo · eager"])
+    assert recording is not None
+    run = desk.run(recording, "2.1ms")
+    assert run is not None
+    assert run.result is not None
+    square = run.result.square
+    assert (square["eager"].step_ns, square["eager"].source) == (2_100_000, "given")
+    assert square["graph"].source == "unprofiled"
+    # The page of another mode, and this one without the step, are as before.
+    assert "(given)" not in words(page(desk, parse(run_url(ids["demo · eager"]))))
+    assert "(given)" not in words(page(desk, parse(run_url(ids["demo · graph"]))))
+
+
+def test_a_given_rate_is_that_of_a_bare_trace(desk: Desk, ids: dict[str, str]) -> None:
+    href = run_url(ids["small_decoder_graph"], given="1900 tok/s")
+    assert "1900 tok/s, 526 µs per step (given)" in words(page(desk, parse(href)))
+
+
+def test_what_is_no_step_is_said_beside_its_field(desk: Desk, ids: dict[str, str]) -> None:
+    found = words(page(desk, parse(run_url(ids["demo · eager"], given="2.1"))))
+    assert "'2.1' has no unit: write 2.1ms" in found
+    assert "(given)" not in found
+    found = words(page(desk, parse(run_url(ids["demo · eager"], given="1us"))))
+    assert "shorter than the GPU is busy" in found
+
+
 def test_every_tab_has_content_and_is_known(desk: Desk, ids: dict[str, str]) -> None:
     assert set(TAB_SECTIONS) == set(TABS)
     shown = {name: words(layout) for name, layout in layouts(desk, ids) if name.startswith("demo")}

@@ -24,7 +24,7 @@ from gaptrace_dashboards.delivery import GRID_CODE
 from gaptrace_dashboards.library import Library
 from gaptrace_dashboards.routes import Desk, html_text
 from gaptrace_dashboards.serve import listen, ssh_hint
-from gaptrace_dashboards.urls import COMPARISON_REPORT, REPORT, TRACE, address
+from gaptrace_dashboards.urls import COMPARISON_REPORT, REPORT, TRACE, address, report_url
 from tests.builders import decode_events, decode_trace
 from tests.dashboards.folders import SAMPLES
 
@@ -160,6 +160,13 @@ def test_reports_are_those_of_the_command_line(
     compared = desk.comparison([cell, graph], forced=False)
     both = html_text(Report(compared.result, compared.analyses))
     assert ask(client, address(COMPARISON_REPORT, [cell.id, graph.id])).text == both
+
+
+def test_the_report_is_of_the_given_step(client: Any, ids: dict[str, str]) -> None:
+    text = ask(client, report_url(ids["small_decoder_graph"], "0.52ms")).text
+    assert "times given by hand" in re.sub(r"<[^>]+>", "", text)
+    plain = ask(client, report_url(ids["small_decoder_graph"])).text
+    assert "given by hand" not in re.sub(r"<[^>]+>", "", plain)
 
 
 def test_the_command_line_writes_the_same_bytes(

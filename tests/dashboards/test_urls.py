@@ -9,7 +9,16 @@ pytest.importorskip("dash")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaptrace_dashboards.urls import COMPARE, RUN, RUNS, State, compare_url, parse, run_url
+from gaptrace_dashboards.urls import (
+    COMPARE,
+    RUN,
+    RUNS,
+    State,
+    compare_url,
+    parse,
+    report_url,
+    run_url,
+)
 
 IDS = st.text(min_size=1, max_size=20)
 
@@ -44,3 +53,10 @@ def test_what_changes_without_the_server_does_not_change_the_page() -> None:
     one, other = parse("/run?run=a&step=3&t=1-2"), parse("/run?run=a&gap=7&theme=dark")
     assert one.key == other.key
     assert parse("/run?run=a").key != parse("/run?run=b").key
+    assert parse("/run?run=a").key != parse("/run?run=a&given=2ms").key
+
+
+def test_a_given_step_comes_back_in_the_address() -> None:
+    assert parse(run_url("a", given="2.1 ms")).given == "2.1 ms"
+    assert parse(report_url("a", "24 tok/s").replace("/report", RUN)).given == "24 tok/s"
+    assert len(parse(run_url("a", given="9" * 10_000)).given) == 40

@@ -64,7 +64,7 @@ class Child:
         self.model, self.error, self.asked = model, error, list[Question]()
         self.what_ifs: list[dict[str, Any]] = []
 
-    def __call__(self, question: Question, python: str | None) -> dict[str, Any]:
+    def __call__(self, question: Question, python: str | None, waited: object) -> dict[str, Any]:
         self.asked.append(question)
         if self.error is not None:
             raise self.error

@@ -92,6 +92,16 @@ function jump(from, to) {
   if (data && data.start_ns <= from && to <= data.start_ns + data.span_ns && !own.shown.part) { there(); } else { load({from: from, to: to}, there); }
 }
 
+/* A step measured without the profiler: the server analyses the run again with it. */
+function give(text) { gaptrace.put({given: text || null}, "page"); }
+document.addEventListener("keydown", function (event) {
+  if (event.target.id === "given" && event.key === "Enter") { give(event.target.value.trim()); }
+});
+document.addEventListener("click", function (event) {
+  if (event.target.id === "given-apply") { give(document.getElementById("given").value.trim()); }
+  if (event.target.id === "given-remove") { give(""); }
+});
+
 /* Selection: gaps have a panel with everything known about them. */
 function gapIndex(number) { return own.shown.data.gap_numbers.indexOf(number); }
 function selectGap(number) {
