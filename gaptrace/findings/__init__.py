@@ -26,7 +26,7 @@ from gaptrace.knowledge.short_names import frame_name
 from gaptrace.measure.amount import Amount
 from gaptrace.measure.gapwork import host_work
 from gaptrace.measure.view import Needs, View
-from gaptrace.quantity import NS, Quantity, ranged
+from gaptrace.quantity import NS, PREDICTED, Quantity, ranged
 from gaptrace.results.analysis import Finding
 
 if TYPE_CHECKING:
@@ -151,9 +151,19 @@ def _remarks(
             ),
         }
         yield common_text("capped", {**facts, **view.words})
+    elif claim.gaps is not None and (left := _predicted_idle(view)) and claim.ceiling > left:
+        yield common_text("predicted_left", {"left": quantity(left, NS, PREDICTED), **view.words})
     on_gpu = claim.ops is not None and claim.gaps is None
     if on_gpu and any(other.rule == "GT101" for other in claims):
         yield common_text("host_first", {})
+
+
+def _predicted_idle(view: View) -> float | None:
+    """The most idle per token without the profiler, as predicted; None where it was measured."""
+    idle = view.analysis.predicted.idle_range_ns
+    if idle is None or view.analysis.headline.rate.unprofiled_step_ns is not None:
+        return None
+    return idle[1] / (view.analysis.headline.tokens_per_step or 1)
 
 
 # What the host did is named where it is this much of the time in a finding's gaps.

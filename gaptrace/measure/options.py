@@ -30,8 +30,8 @@ class Options:
     device: the trace's own device id, for step figures. weight_bytes, kv_bytes: bytes one step
     must read. peak_bandwidth: of the device's memory, bus_bandwidth: of the link between host and
     device in one direction, bytes per second. costs: what recording an event costs on the host of
-    the trace, as calibrated there. given: a step measured without the profiler; given_of_modes: the
-    same of single modes of a run folder, each with the mode's name.
+    the trace, in place of the prior. given: a step measured without the profiler; given_of_modes:
+    the same of single modes of a run folder, each with the mode's name.
     """
 
     step: str | None = None

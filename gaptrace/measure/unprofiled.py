@@ -7,8 +7,8 @@ launched before it is done. What the GPU covers is then covered in the predictio
 
 What an event costs is read from the trace itself, in units that grow and shrink with the speed of
 its host: the smallest spacing of nested CPU ops and the usual length of a launch call. How many of
-these units an event takes is a property of the profiler (`EventCosts`): calibrated on the host, or
-the prior over the machines that it was fitted on.
+these units an event takes is a property of the profiler: the prior is fitted on recordings whose
+steps were timed as well. Scores: gaptrace/predict/README.md.
 """
 
 from __future__ import annotations

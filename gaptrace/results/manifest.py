@@ -100,7 +100,7 @@ class Issue(Struct, frozen=True):
 
 
 class EventCosts(Struct, frozen=True):
-    """What recording costs a host, as `gaptrace calibrate` measured it, and how far it is known.
+    """What recording an event costs its host, in units of the trace, and how far that is known.
 
     call: of a runtime or driver call, in median launch calls. op: of a CPU op, in least spacings of
     nested ops (entry and exit together); shaped_op: of one recorded with its shapes. frame: of a
