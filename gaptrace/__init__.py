@@ -2,7 +2,7 @@
 
 import gaptrace
 
-analysis = gaptrace.analyze(gaptrace.reading("trace.json.gz"))
+analysis = gaptrace.analyze(gaptrace.load("trace.json.gz"))
 print(analysis.sentence)
 analysis.steps, analysis.gaps  # pandas frames
 analysis.result  # plain data; analysis.summary is what `gaptrace analyze --json` prints

@@ -43,9 +43,9 @@ LEAST_OWN = 0.15
 # Fitted on 74 launch-bound recordings of one kind of GPU server (H200, torch 2.11) in four
 # sessions, on hosts up to three times slower than each other: median error 8 %, 82 % of the truths
 # in range. Most of those outside were recorded while the host ran at half its speed.
-PRIOR = EventCosts(1.30, 1.76, 2.13, 0.79, 140.0, 0.6, 1.4, 1.26, "prior")
+PRIOR = EventCosts(1.30, 1.76, 2.13, 0.79, 140.0, 0.6, 1.4, 1.24, "prior")
 # What the period itself varies by, whatever recording costs.
-NOISE = 0.02
+NOISE = 0.045
 # Where less of a step than this is left, it is told by the errors in what was taken away.
 LEAST_LEFT = 0.2
 # What must not be withheld, with the reason told otherwise.
