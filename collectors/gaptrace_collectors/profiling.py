@@ -19,10 +19,14 @@ from gaptrace_collectors.failure import writing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torch import nn
+
     from gaptrace_collectors.device import Device
 
 TRACE = "trace.json.gz"
 EXECUTION_TRACE = "execution_trace.json.gz"
+# The annotation that `gaptrace predict` takes for the ops of the compiled region.
+REGION = "gaptrace.region"
 
 
 @contextlib.contextmanager
@@ -114,6 +118,33 @@ class ProfilerOptions:
 def mark(number: int) -> Any:
     """The annotation around profiled step `number`."""
     return torch.profiler.record_function(f"gaptrace.step#{number}")
+
+
+@contextlib.contextmanager
+def region(model: nn.Module | None) -> Iterator[None]:
+    """Annotate what a compiling mode would compile: calls of `model`, without one all of it."""
+    if model is None:
+        with torch.profiler.record_function(REGION):
+            yield
+        return
+    spans: list[Any] = []
+
+    def enter(*_: Any) -> None:
+        spans.append(torch.profiler.record_function(REGION))
+        spans[-1].__enter__()
+
+    def leave(*_: Any) -> None:
+        spans.pop().__exit__(None, None, None)
+
+    handles = (
+        model.register_forward_pre_hook(enter, prepend=True),
+        model.register_forward_hook(leave, always_call=True),
+    )
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def rewrite_trace(path: str, replacements: list[tuple[str, str]]) -> None:

@@ -18,7 +18,7 @@ from gaptrace_collectors.decode_call import tokens_of
 from gaptrace_collectors.failure import Evidence, Failure, ModeFailureError
 from gaptrace_collectors.modes import COMPILED_GRAPH, EAGER
 from gaptrace_collectors.power import PowerMeter
-from gaptrace_collectors.profiling import ProfilerOptions, ProfilerSession, mark
+from gaptrace_collectors.profiling import ProfilerOptions, ProfilerSession, mark, region
 from gaptrace_collectors.runners import Runner
 from gaptrace_collectors.synchronizations import Synchronizations
 from gaptrace_collectors.tensors import named_arguments
@@ -445,7 +445,7 @@ class Recorder:
         host.append(time.perf_counter_ns())
         if eager:
             session.start_execution_trace()
-        yield self._marked(complete)
+        yield self._opened(complete) if eager else self._marked(complete)
         if measurement.length is not None:  # by now the step is padded to this measurement's bucket
             measurement.sections["kv_bytes"] = self.subject.kv_bytes()
         trace, execution_trace = session.stop()
@@ -473,6 +473,15 @@ class Recorder:
                 return runner(*args, **kwargs)
 
         return marked
+
+    def _opened(self, number: int) -> Handler:
+        """The open step of eager mode: its execution trace says what would be compiled."""
+
+        def opened(runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            with mark(number), region(runner.model):
+                return runner(*args, **kwargs)
+
+        return opened
 
     # --- sections ------------------------------------------------------------------------------
 

@@ -39,7 +39,8 @@ class Runner:
     """One decode step in one mode: call it with the step's own arguments.
 
     `captured` is the capture wrapper in modes that have one, `compiler` what compiles in modes that
-    do, `buckets` the buckets where the step is padded; all are None elsewhere.
+    do, `buckets` the buckets where the step is padded, `model` what is compiled where that is only
+    a part of the step; all are None elsewhere.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Runner:
         captured: Captured | None = None,
         compiler: Compiler | None = None,
         buckets: Buckets | None = None,
+        model: nn.Module | None = None,
     ) -> None:
         self._call = call
+        self.model = model
         self.captured = captured
         self.compiler = compiler
         self.buckets = buckets
@@ -199,7 +202,7 @@ def step_runner(
         call = captured
     if buckets:
         call = padded_step(step, call, buckets)
-    return Runner(call, captured, compiler, buckets)
+    return Runner(call, captured, compiler, buckets, model)
 
 
 def _buckets(options: Options, mode: Mode, source: str) -> Buckets | None:

@@ -84,8 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--step", help="pattern for the span that is one step")
     parser.add_argument(
         "--region",
-        default="last-gemm",
-        help="compiled ops: last-gemm (default), all, or a pattern for a span inside the step",
+        default="recorded",
+        help="compiled ops: recorded (default: the span that `gaptrace collect` marks, without one "
+        "last-gemm), last-gemm, all, or a pattern for a span inside the step",
     )
     parser.add_argument(
         "--what-if",

@@ -14,7 +14,7 @@ from . import doubts, kernels, releases, result, standins, whatif
 from .eager import NO_LINKS, Eager, Links, link
 from .execution_trace import ExecutionTrace, Step, pick_step
 from .graphs import Rebuilt, fake_mode, make_inputs, module_of
-from .rebuild import Region, rebuild
+from .rebuild import RECORDED, Region, rebuild
 from .schedule import ScheduleError, schedule
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def predict(
     recording: Eager | None = None,
     *,
     step: str | None = None,
-    region: str = "last-gemm",
+    region: str = RECORDED,
     what_if: Sequence[str] = (),
     recorded_torch: str | None = None,
     device: str = "auto",
@@ -66,9 +66,9 @@ def predict(
 
     `recording` is the eager recording of the same run and gives eager durations, kernel counts of
     extern calls and the device. `step` is a pattern for the span to take, `region` which of its ops
-    are compiled (`last-gemm`, `all`, or a pattern for a span). Each of `what_if` is scheduled
-    beside the step as it is. `device` is `recorded`, `local` or `auto` (the local GPU where it is
-    the recorded one).
+    are compiled (`recorded`, `last-gemm`, `all`, or a pattern for a span). Each of `what_if` is
+    scheduled beside the step as it is. `device` is `recorded`, `local` or `auto` (the local GPU
+    where it is the recorded one).
 
     Raises:
         TraceError: the execution trace holds no such step.
@@ -137,7 +137,7 @@ def _region_of(rebuilt: Rebuilt, rule: str) -> dict[str, Any]:
     """Which ops were compiled and which stayed eager, as JSON."""
     ops = [index for segment in rebuilt.segments for index in segment.ops]
     return {
-        "rule": rule,
+        "rule": Region(rule).resolved(rebuilt.ops).rule,
         "ops": len(ops),
         "first": ops[0] if ops else None,
         "last": ops[-1] if ops else None,

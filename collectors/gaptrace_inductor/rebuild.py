@@ -40,10 +40,13 @@ from .graphs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .execution_trace import Op, Step
 
+RECORDED = "recorded"
+# What `gaptrace collect` opens around what its compiling modes compile.
+SPAN = "gaptrace.region"
 BY_CHILDREN = frozenset({"aten::scaled_dot_product_attention"})
 # Ops whose result shape or value is known only on the host: Dynamo's graph ends there.
 BREAKS = frozenset(
@@ -80,9 +83,20 @@ class RebuildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Region:
-    """Which ops are compiled: `last-gemm` (all up to the last GEMM), `all`, or a span's name."""
+    """Which ops are compiled.
 
-    rule: str = "last-gemm"
+    `recorded`: those in the span by which the recorder marks what its compiling modes compile,
+    where there is none `last-gemm`. `last-gemm`: all up to the last GEMM. `all`, or a span's name.
+    """
+
+    rule: str = RECORDED
+
+    def resolved(self, ops: Iterable[Op]) -> Region:
+        """The rule that `recorded` stands for on these ops."""
+        if self.rule != RECORDED:
+            return self
+        marked = any(SPAN in op.scope for op in ops)
+        return Region(SPAN if marked else "last-gemm")
 
     def members(self, ops: list[Op]) -> frozenset[int]:
         """Indices of the compiled ops.
@@ -90,6 +104,8 @@ class Region:
         Raises:
             RebuildError: the rule names a span that no op has around it.
         """
+        if self.rule == RECORDED:
+            return self.resolved(ops).members(ops)
         if self.rule == "all":
             return frozenset(range(len(ops)))
         if self.rule == "last-gemm":

@@ -6,7 +6,9 @@ CPU; its recording and Dynamo's graph are then both said to live on a GPU.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,13 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.profiler import ExecutionTraceObserver
 
-from gaptrace_inductor import graphs, kernels, schedule, standins
+from gaptrace_inductor import graphs, kernels, rebuild, schedule, standins
 
+from .conftest import WORKLOADS
 from .inductor_runs import predict
+
+sys.path.insert(0, str(WORKLOADS))
+import scored_models
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 WIDTH, HEADS, LENGTH = 64, 2, 32
@@ -75,10 +81,22 @@ class Recurrent(nn.Module):
         return F.linear(x + F.linear(read, self.out), self.head)
 
 
+def scored(name: str) -> nn.Module:
+    """One of the twelve scored models, tiny; its attention has no kernel on a CPU."""
+    kind = scored_models.tiny(scored_models.KINDS[name])
+    model: nn.Module = scored_models.make(dataclasses.replace(kind, explicit=True), "cpu")
+    return model
+
+
 MODULES: dict[str, Any] = {
     "cache per layer": lambda: Attention(2, stacked=False),
     "stacked cache": lambda: Attention(2, stacked=True),
     "recurrent": Recurrent,
+    # All twelve stand in gaptrace_inductor/README.md; these have what the others lack.
+    **{
+        name: lambda name=name: scored(name)
+        for name in ("qk_norm", "sliding_window", "experts", "state_space", "gated_delta")
+    },
 }
 
 
@@ -93,7 +111,10 @@ def recorded_on_cpu(module: nn.Module, path: Path) -> Path:
     with torch.no_grad():
         module(ids, at)
         observer.start()
-        module(ids, at)
+        # As the recorder does, so that what follows the last product is in the region too.
+        span = torch.profiler.record_function
+        with span("gaptrace.step#0"), span(rebuild.SPAN):
+            module(ids, at)
         observer.stop()
     observer.unregister_callback()
     document = json.loads(path.read_text())

@@ -112,6 +112,22 @@ def test_the_last_gemm_ends_the_region_and_what_follows_reads_an_output(tmp_path
     assert len(found.segments[0].outputs) == 1
 
 
+def test_the_span_of_the_recorder_is_the_region_where_there_is_one(tmp_path: Path) -> None:
+    """A soft cap behind the last product is compiled with the model, what picks a token is not."""
+    recording = Recording()
+    step = recording.span("gaptrace.step#5")
+    model = step.span("gaptrace.region")
+    y = model.op(MM, [model.tensor(1, 8), model.tensor(8, 8)], model.tensor(1, 8))
+    z = model.op(SILU, [y], model.tensor(1, 8))
+    step.op("aten::argmax(Tensor self) -> Tensor", [z], step.tensor(dtype="long int"))
+    found = rebuilt(recording, tmp_path, "recorded")
+    assert found.segments[0].ops == [0, 1]
+    assert found.outside == [2]
+    assert rebuild.Region().resolved(found.ops).rule == "gaptrace.region"
+    assert rebuild.Region().resolved(()).rule == "last-gemm"
+    assert rebuild.Region("all").resolved(found.ops).rule == "all"
+
+
 def test_a_span_can_be_the_region(tmp_path: Path) -> None:
     recording = Recording()
     step = recording.span("step")
