@@ -105,7 +105,7 @@ NAMED_SHARE = 0.1
 
 def _largest_work(result: AnalysisResult) -> Iterator[b.Block]:
     """The one function, op or call that the GPU waits for longest, where that is no detail."""
-    found = result.idle_work
+    found = None if result.findings else result.idle_work  # the first of these names it
     named = [work for work in found.parts if work.name] if found else []
     if not named or (named[0].share or 0) < NAMED_SHARE:
         return

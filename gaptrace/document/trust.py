@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gaptrace.document import tables as t
-from gaptrace.document.blocks import Block, Fact, Inline, Note, Sentence, Text
+from gaptrace.document.blocks import Block, Fact, Note, Sentence, Text
 from gaptrace.document.sections import Context
 from gaptrace.quantity import (
     ASSUMED,
@@ -17,7 +17,6 @@ from gaptrace.quantity import (
     NS,
     SHARE,
     TIMES,
-    TOKENS_PER_S,
     TRACED,
     UNPROFILED,
     Quantity,
@@ -86,19 +85,15 @@ def _facts(result: AnalysisResult) -> Iterator[Fact | None]:
     elif rate.tokens_per_s is not None:
         yield t.fact("times", rate.source, term="rate-source")
     if rate.source == "as profiled":
-        parts = without_profiler(rate)
-        yield t.fact("without the profiler, predicted", *parts, term="predicted-unprofiled")
+        yield t.fact("unprofiled, predicted", _predicted(rate), term="predicted-unprofiled")
 
 
-def without_profiler(rate: Rate) -> tuple[Inline, ...]:
-    """The predicted unprofiled step with its range, and its rate; nothing where there is none."""
+def _predicted(rate: Rate) -> Quantity | None:
+    """The step without the profiler as predicted, with its range; None where there is none."""
     found = rate.predicted
     if found is None or found.step_ns is None or found.range_ns is None:
-        return ()
-    parts: tuple[Inline, ...] = (ranged(found.step_ns, *found.range_ns, NS), " per step")
-    if found.tokens_per_s is None or found.tokens_per_s_range is None:
-        return parts
-    return (*parts, ", ", ranged(found.tokens_per_s, *found.tokens_per_s_range, TOKENS_PER_S))
+        return None
+    return ranged(found.step_ns, *found.range_ns, NS)
 
 
 def _tokens(steps: Steps) -> Fact | None:

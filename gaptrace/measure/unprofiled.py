@@ -41,7 +41,7 @@ FEWEST_PAIRS = 20
 LEAST_OWN = 0.15
 
 # Fitted on 74 launch-bound recordings of one kind of GPU server (H200, torch 2.11) in four
-# sessions, on hosts up to three times slower than each other: median error 8 %, 82 % of the truths
+# sessions, on hosts up to three times slower than each other: median error 8 %, 84 % of the truths
 # in range. Most of those outside were recorded while the host ran at half its speed.
 PRIOR = EventCosts(1.30, 1.76, 2.13, 0.79, 140.0, 0.6, 1.4, 1.24, "prior")
 # What the period itself varies by, whatever recording costs.

@@ -377,8 +377,8 @@ def test_a_saved_baseline_is_listed_and_compared(tmp_path: Path) -> None:
         assert "is a saved baseline" in words(page(desk, parse(run_url(saved.id))))
         text = words(page(desk, parse(compare_url([saved.id, graph.id]))))
         assert "Paired metrics" in text
-        # The eager sample was recorded with tensor shapes.
-        assert "Not comparable as profiled: 4.74 ms → 517 µs per step" in text
+        # The eager sample was recorded with tensor shapes, so what is predicted is compared.
+        assert "Better: 2.81 ms → 499 µs per step (predicted)" in text
 
 
 def test_a_mode_that_failed_says_why_and_leads_to_the_others(
