@@ -84,7 +84,7 @@ def idle_work(result: AnalysisResult, context: Context) -> Iterator[Block]:
         t.words("host in", work_name, "host-work"),
         t.words("called from", called_from, "host-work"),
         t.times(f"per {one}", "ns", TRACED, "idle-per-token"),
-        t.figures("of all idle time", SHARE, "share", TRACED, "host-work"),
+        t.figures("of idle", SHARE, "share", "", "host-work"),
     )
     notes = () if found.frames else (NO_FRAMES,)
     yield t.table("idle-work", "the host while the GPU was idle", found.parts, columns, notes=notes)

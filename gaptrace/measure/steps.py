@@ -237,7 +237,9 @@ def measure_steps(
     compiles = _overlaps(clock.compiling, host_start, host_end)
     overhead = _overlaps(clock.overhead, host_start, host_end)
     draining = _draining(kind.phase, foreign, busy)
-    excluded = _exclusions(kind, marks.odd, has_ops, closed, draining, compiles, overhead)
+    kernels = _count(op_step[kernel], count)
+    odd = (*marks.odd, *_odd_work(kind, kernels, has_ops))
+    excluded = _exclusions(kind, odd, has_ops, closed, draining, compiles, overhead)
     population = population_of(tokens, excluded, gpu_end - gpu_start, _last_index(has_ops))
     return Steps(
         marks=marks,
@@ -256,7 +258,7 @@ def measure_steps(
         bus_bytes=kinds.bus_bytes(op_step, count),
         cause_ns=_causes(device, gpu_start, gpu_end),
         foreign_ns=foreign,
-        kernels=_count(op_step[kernel], count),
+        kernels=kernels,
         copies=_count(op_step[links.cat == Cat.MEMCPY], count),
         memsets=_count(op_step[links.cat == Cat.MEMSET], count),
         launches=_count(call_step, count),
@@ -404,6 +406,27 @@ def _count(step: Ints, count: int) -> Ints:
 
 def _overlaps(covered: iv.Intervals, start: Ints, end: Ints) -> Bools:
     return iv.overlap_with(covered, start, end) > 0
+
+
+# A step with this many times more or fewer kernels than a usual one did other work. Of few steps or
+# few kernels none can be called usual, and what more than one in ten steps do is no exception.
+ODD_TIMES, ODD_ONE_IN, USUAL_STEPS, USUAL_KERNELS = 1.5, 10, 6, 8
+
+
+def _odd_work(kind: Kind, kernels: Ints, has_ops: Bools) -> list[int]:
+    """Steps into which other work fell (a prefill without a mark, a warm-up), or most went missing.
+
+    The open step is not judged: it ends with its own work.
+    """
+    own = np.array([phase == kind.kind for phase in kind.phase], np.bool_) & has_ops
+    own[_last_index(has_ops) :] = False
+    index = np.flatnonzero(own)
+    if index.size < USUAL_STEPS:
+        return []
+    usual = int(np.sort(kernels[index])[(index.size - 1) // 2])
+    unlike = (kernels[index] > ODD_TIMES * usual) | (ODD_TIMES * kernels[index] < usual)
+    few = int(unlike.sum()) <= max(1, index.size // ODD_ONE_IN)
+    return index[unlike].tolist() if few and usual >= USUAL_KERNELS else []
 
 
 def _exclusions(
