@@ -87,7 +87,9 @@ class Collected:
 
     def marks(self, mode: str, repeat: int = 1) -> list[str]:
         """Names of the step marks in one cell's trace, in order of time."""
-        found = [e for e in self.trace(mode, repeat) if str(e.get("name")).startswith("gaptrace.")]
+        found = [
+            e for e in self.trace(mode, repeat) if str(e.get("name")).startswith("gaptrace.step")
+        ]
         spans = [e for e in found if e.get("cat") == "user_annotation"]
         return [e["name"] for e in sorted(spans, key=lambda e: float(e["ts"]))]
 
