@@ -86,6 +86,8 @@ def predicted_step(
     if lanes.size != 1 or lanes[0] not in clock.sets:
         return PredictedStep(why="not one thread launches all steps")
     lane = int(lanes[0])
+    if names_where(trace, trace.name[device.links.calls], _is_hip).any():
+        return PredictedStep(why="what recording costs is known of CUDA only, not of HIP")
     play = _Play(trace, device, steps, _waits(trace, device, kinds, clock, lane), lane, chosen)
     cost = _costs(trace, lane, units_of(trace, device, lane), costs)
     busy, period = head.steps["busy_ns"].median, head.steps["period_ns"].median
@@ -114,6 +116,10 @@ def predicted_step(
         removed_ns=play.removed(cost),
         source=costs.source,
     )
+
+
+def _is_hip(name: str) -> bool:
+    return name.startswith("hip")
 
 
 def units_of(trace: Trace, device: Device, lane: int) -> Units:

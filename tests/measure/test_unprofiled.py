@@ -117,6 +117,16 @@ def test_two_launching_threads_are_refused_with_the_reason() -> None:
     assert found.why
 
 
+def test_costs_of_another_vendors_profiler_are_not_known() -> None:
+    events = [
+        {**event, "name": "hipLaunchKernel"} if event["cat"] == "cuda_runtime" else event
+        for event in loop()
+    ]
+    found = predicted(*events)
+    assert found.step_ns is None
+    assert "HIP" in found.why
+
+
 def test_where_little_is_left_nothing_is_predicted() -> None:
     found = predicted(*loop(), costs=EventCosts(9.0, 0.0, 0.0, 0.0, 0.0, 0.5, 1.5, 2.0, "by hand"))
     assert found.step_ns is None
