@@ -175,6 +175,22 @@ class RunInfo:
     manifest: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Joined:
+    """That times are of another, lighter recording of the same steps than ops and Python frames.
+
+    times: path of that recording. steps, matched: its steps, and those of them that the full one
+    holds as well; calls: launches and waits that were paired. unlike: host starts in ns of
+    the steps without a partner, which have no ops.
+    """
+
+    times: str
+    steps: int
+    matched: int
+    calls: int
+    unlike: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """One recording. All arrays are read-only and share the row order of the file.
@@ -207,6 +223,7 @@ class Trace:
     thread_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     run: RunInfo | None = None
+    joined: Joined | None = None
     read_event: Callable[[int], Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:

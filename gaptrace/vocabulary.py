@@ -225,7 +225,12 @@ SAME_FACTS = {
 }
 # ... what may differ but should be known, and settings of the profiler, which distort figures.
 OTHER_FACTS = {"engine": "engine", "torch": "torch", "cuda": "CUDA", "driver": "driver"}
-RECORDED_FACTS = {"shapes": "tensor shapes", "stacks": "Python stacks", "memory": "memory"}
+RECORDED_FACTS = {
+    "ops": "CPU ops",
+    "shapes": "tensor shapes",
+    "stacks": "Python stacks",
+    "memory": "memory",
+}
 
 # Verdicts on a trace: the id in JSON and what a reader is told.
 VERDICTS = {"ok": "ok", "limited": "limited", "refused": "unusable"}

@@ -40,7 +40,7 @@ from gaptrace_collectors.options import Options, Target
 from gaptrace_collectors.outputs import Outputs
 from gaptrace_collectors.plan import Plan
 from gaptrace_collectors.points import BATCH, with_batch
-from gaptrace_collectors.profiling import EXECUTION_TRACE, TRACE, rewrite_trace
+from gaptrace_collectors.profiling import EXECUTION_TRACE, TIMES, TRACE, rewrite_trace
 from gaptrace_collectors.script_run import ScriptRun
 
 RUN = "run.json"
@@ -258,7 +258,7 @@ class Cell:
 
     def _redact_files(self, folder: str) -> None:
         texts = personal_texts(script_folder(self.info.target))
-        for name in (TRACE, EXECUTION_TRACE):
+        for name in (TRACE, TIMES, EXECUTION_TRACE):
             path = os.path.join(folder, name)
             if os.path.exists(path):
                 with writing(folder):

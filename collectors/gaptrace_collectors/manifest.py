@@ -76,7 +76,7 @@ def build(
         "failure": outcome.failure.to_json() if outcome.failure else None,
         "entry": info.entry,
         "created": info.created,
-        "files": sections.get("files", {"trace": None, "execution_trace": None}),
+        "files": sections.get("files", {"trace": None, "execution_trace": None, "times": None}),
         "options": _used(info),
         "asked": info.options.to_json(),
         "script": {

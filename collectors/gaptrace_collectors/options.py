@@ -19,6 +19,10 @@ from typing import Any, NamedTuple
 from gaptrace_collectors.modes import DEFAULT_MODES, MODES
 from gaptrace_collectors.points import sizes
 
+# What is recorded under the profiler: ops and all that was asked for, launch calls and step marks
+# alone, or each of them once, to be joined.
+FULL, LIGHT, BOTH = "full", "light", "both"
+
 # A bucket must hold the profiled steps and what belongs to them.
 FEWEST_BETWEEN_BUCKETS = 16
 
@@ -51,6 +55,11 @@ class Options:
     issue_steps: int = _option(10, "Steps timed with the queue drained first.", int)
     repeats: int = _option(3, "Fresh processes per mode.", int)
     shapes: bool | None = _option(None, "Tensor shapes in the trace.", bool, said="eager only")
+    trace: str = _option(
+        FULL,
+        "Record ops (full), launch calls alone (light), or each once, joined (both).",
+        choices=(FULL, LIGHT, BOTH),
+    )
     stacks: bool = _option(False, "Python stacks in the trace; slows the host a lot.", bool)
     seed: int = _option(0, "Seeds torch and random before the script starts.", int)
     max_seconds: float = _option(120.0, "Cut a phase short after this long.", float)

@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gaptrace_collectors.options import BOTH
+
 if TYPE_CHECKING:
     from gaptrace_collectors.options import Options
 
@@ -35,6 +37,8 @@ class Plan:
     profiled: int
     settle: int
     timed_after: int
+    # Steps recorded lightly before those recorded in full; 0 where one recording is made.
+    light: int = 0
 
     # The profiler's own warm-up step, the unmarked lead step, and the open step at the end.
     profiler_extra: int = 3
@@ -49,6 +53,7 @@ class Plan:
             + self.issue
             + self.profiler_extra
             + self.profiled
+            + (self.light + self.profiler_extra if self.light else 0)
             + self.settle
             + self.timed_after
             + 1
@@ -67,6 +72,7 @@ def full_plan(options: Options) -> Plan:
         profiled=options.steps,
         settle=3,
         timed_after=max(1, options.timed_steps - before),
+        light=options.steps if options.trace == BOTH else 0,
     )
 
 
@@ -74,14 +80,23 @@ def fitted_plan(options: Options, available: int) -> Plan:
     """The largest plan that fits `available` decode steps.
 
     Timed steps shrink first, then what is measured beside them, then the profiled steps, then the
-    warm-up; timed and profiled steps never below 5 (unless fewer were asked for). Raises
-    TooFewStepsError.
+    warm-up; timed and profiled steps never below 5 (unless fewer were asked for). Where that is
+    still too much, the light recording is left out. Raises TooFewStepsError.
     """
     plan = full_plan(options)
+    try:
+        return _fitted(plan, available)
+    except TooFewStepsError:
+        if not plan.light:
+            raise
+    return _fitted(dataclasses.replace(plan, light=0), available)
+
+
+def _fitted(plan: Plan, available: int) -> Plan:
     smallest: tuple[dict[str, int], ...] = (
         {"timed_before": FEWEST, "timed_after": FEWEST},
         {"issue": 3, "settle": 1},
-        {"profiled": FEWEST},
+        {"profiled": FEWEST} | ({"light": FEWEST} if plan.light else {}),
         {"check": FEWEST, "warmup": FEWEST},
     )
     for floors in smallest:

@@ -9,9 +9,12 @@ import os
 import shutil
 import sys
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.autograd.profiler as torch_profiler
+from torch._C._profiler import RecordScope
 from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
 from gaptrace_collectors.failure import writing
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from gaptrace_collectors.device import Device
 
 TRACE = "trace.json.gz"
+# The light recording of steps that were recorded in full as well.
+TIMES = "times.json.gz"
 EXECUTION_TRACE = "execution_trace.json.gz"
 # The annotation that `gaptrace predict` takes for the ops of the compiled region.
 REGION = "gaptrace.region"
@@ -51,9 +56,13 @@ def _stderr_silenced() -> Iterator[None]:
 class ProfilerSession:
     """Prepared, started and stopped between steps, so that no step pays for its set-up."""
 
-    def __init__(self, folder: str, device: Device, options: ProfilerOptions) -> None:
+    def __init__(
+        self, folder: str, device: Device, options: ProfilerOptions, name: str = TRACE
+    ) -> None:
         self._folder = folder
+        self._name = name
         self._device = device
+        self._ops = options.ops
         activities = [ProfilerActivity.CPU]
         if device.accelerated:
             activities.append(ProfilerActivity.CUDA)
@@ -74,7 +83,8 @@ class ProfilerSession:
     def start(self) -> None:
         """Begin recording."""
         self._device.synchronize()
-        self._profile.start_trace()
+        with contextlib.nullcontext() if self._ops else _marks_alone():
+            self._profile.start_trace()
 
     def start_execution_trace(self) -> None:
         """Record the next steps' operators as an execution trace too, with ids that match."""
@@ -92,8 +102,8 @@ class ProfilerSession:
                 self._observer.unregister_callback()
         self._profile.stop_trace()
         with writing(self._folder):
-            self._profile.export_chrome_trace(os.path.join(self._folder, TRACE))
-            return TRACE, self._compressed_execution_trace()
+            self._profile.export_chrome_trace(os.path.join(self._folder, self._name))
+            return self._name, self._compressed_execution_trace()
 
     def _compressed_execution_trace(self) -> str | None:
         if self._observer is None or not os.path.exists(self._raw):
@@ -107,12 +117,31 @@ class ProfilerSession:
         return EXECUTION_TRACE
 
 
+@dataclass(frozen=True)
 class ProfilerOptions:
-    """Whether the trace carries tensor shapes and Python stacks."""
+    """Whether the trace carries ops at all, their tensor shapes, and Python stacks.
 
-    def __init__(self, *, shapes: bool, stacks: bool) -> None:
-        self.shapes = shapes
-        self.stacks = stacks
+    Without ops it holds step marks, launch calls and GPU work, which costs the host least.
+    """
+
+    shapes: bool = False
+    stacks: bool = False
+    ops: bool = True
+
+
+@contextlib.contextmanager
+def _marks_alone() -> Iterator[None]:
+    """A recording that starts here leaves ops out: torch.profiler has no setting for it."""
+    enable = torch_profiler._enable_profiler
+
+    def enable_marks(config: Any, activities: Any, *_: Any) -> None:
+        enable(config, activities, {RecordScope.USER_SCOPE})
+
+    torch_profiler._enable_profiler = enable_marks
+    try:
+        yield
+    finally:
+        torch_profiler._enable_profiler = enable
 
 
 def mark(number: int) -> Any:

@@ -6,7 +6,6 @@ done between two steps, and yields how the step is to be run. In a timed phase t
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from gaptrace_collectors.decode_call import tokens_of
 from gaptrace_collectors.failure import Evidence, Failure, ModeFailureError
 from gaptrace_collectors.modes import COMPILED_GRAPH, EAGER
 from gaptrace_collectors.power import PowerMeter
-from gaptrace_collectors.profiling import ProfilerOptions, ProfilerSession, mark, region
+from gaptrace_collectors.profiled_steps import ProfiledSteps
 from gaptrace_collectors.runners import Runner
 from gaptrace_collectors.synchronizations import Synchronizations
 from gaptrace_collectors.tensors import named_arguments
@@ -163,7 +162,7 @@ class Recorder:
         for _ in self._each_measurement():
             yield from self._profile()
         for _ in self._each_measurement():
-            self._go_to(self.plan.settle + self.plan.timed_after)
+            self.go_to(self.plan.settle + self.plan.timed_after)
             for _ in range(self.plan.settle):
                 yield plain
             yield from self._timed("after", self.plan.timed_after, go=False)
@@ -179,7 +178,7 @@ class Recorder:
         if self.runner.buckets:
             self.runner.buckets.phase = phase
 
-    def _go_to(self, steps: int) -> int:
+    def go_to(self, steps: int) -> int:
         """Back to the first token, or to where `steps` steps end just below the bucket measured.
 
         Returns how many of the steps fit into the bucket.
@@ -335,7 +334,7 @@ class Recorder:
         self._enter(f"timed {phase}")
         measurement, buckets = self._measurement, self.runner.buckets
         if go:
-            periods = self._go_to(periods)
+            periods = self.go_to(periods)
         elif measurement.length is not None and buckets is not None:
             periods = min(periods, measurement.length - buckets.length)
         limit = self.options.max_seconds * 1e9
@@ -382,7 +381,7 @@ class Recorder:
 
     def _issue(self) -> Iterator[Handler]:
         self._enter("issue")
-        count = self._go_to(self.plan.issue)
+        count = self.go_to(self.plan.issue)
         sections = self._measurement.sections
         periods: list[int] = []
         calls: list[int] = []
@@ -420,68 +419,7 @@ class Recorder:
 
     def _profile(self) -> Iterator[Handler]:
         self._enter("profiled")
-        measurement, plan = self._measurement, self.plan
-        fits = self._go_to(plan.profiler_extra + plan.profiled)
-        complete = min(plan.profiled, fits - plan.profiler_extra)
-        eager = self.mode is EAGER
-        shapes = eager if self.options.shapes is None else self.options.shapes
-        session = ProfilerSession(
-            measurement.folder,
-            self.device,
-            ProfilerOptions(shapes=shapes, stacks=self.options.stacks),
-        )
-        session.prepare()
-        yield self._placed
-        session.start()
-        yield plain
-        host: list[int] = []
-        buckets = self.runner.buckets
-        lengths: list[int] = []
-        for number in range(complete):
-            host.append(time.perf_counter_ns())
-            yield self._marked(number)
-            if buckets:
-                lengths.append(buckets.length)
-        host.append(time.perf_counter_ns())
-        if eager:
-            session.start_execution_trace()
-        yield self._opened(complete) if eager else self._marked(complete)
-        if measurement.length is not None:  # by now the step is padded to this measurement's bucket
-            measurement.sections["kv_bytes"] = self.subject.kv_bytes()
-        trace, execution_trace = session.stop()
-        measurement.sections["files"] = {"trace": trace, "execution_trace": execution_trace}
-        measurement.sections["profiled"] = {
-            "marks": "gaptrace.step#N",
-            "complete": complete,
-            "open_step": complete,
-            "execution_trace_step": complete if execution_trace else None,
-            "lengths": lengths or None,
-            "lead_steps": 1,
-            "host_ns": [b - a for a, b in itertools.pairwise(host)],
-            "shapes": shapes,
-            "stacks": self.options.stacks,
-        }
-
-    def _placed(self, runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # A growing cache has this size when it is profiled, not the size it had at the check.
-        self.placed.note(named_arguments(self.subject.named_like(), args, kwargs))
-        return runner(*args, **kwargs)
-
-    def _marked(self, number: int) -> Handler:
-        def marked(runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            with mark(number):
-                return runner(*args, **kwargs)
-
-        return marked
-
-    def _opened(self, number: int) -> Handler:
-        """The open step of eager mode: its execution trace says what would be compiled."""
-
-        def opened(runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            with mark(number), region(runner.model):
-                return runner(*args, **kwargs)
-
-        return opened
+        yield from ProfiledSteps(self, self._measurement).phases()
 
     # --- sections ------------------------------------------------------------------------------
 

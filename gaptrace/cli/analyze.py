@@ -9,9 +9,10 @@ import click
 
 from gaptrace.cli.gating import analyze_gates, finish_analyze, gate_options, no_gates_on
 from gaptrace.cli.given import given_of_paths, given_options
-from gaptrace.cli.options import analysis_options, read_trace
+from gaptrace.cli.options import analysis_options, read_trace, times_option
 from gaptrace.cli.output import check_files, deliver, output_options, report_of
 from gaptrace.cli.progress import Progress
+from gaptrace.errors import OptionError
 
 if TYPE_CHECKING:
     from gaptrace.cli.output import Analyzed
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @analysis_options
+@times_option
 @given_options
 @output_options
 @gate_options
@@ -37,15 +39,20 @@ def analyze(paths: tuple[str, ...], **values: Any) -> int:
     gates = analyze_gates(values)  # A misspelt gate is refused before any work is done.
     no_gates_on([path for path in paths if _is_sweep(path)], values["fail_on"], gates)
     chosen = given_of_paths(paths, values)
+    times = values["times_from"]
+    if times and (len(paths) > 1 or os.path.isdir(paths[0])):
+        raise OptionError(
+            "--times-from is for one trace file", "a run folder names its light recording by itself"
+        )
     analyzed = [
-        _analyzed(path, options, use_cache=not values["no_cache"])
+        _analyzed(path, options, use_cache=not values["no_cache"], times_from=times)
         for path, options in zip(paths, chosen, strict=True)
     ]
     deliver([report_of(item) for item in analyzed], values)
     return finish_analyze(analyzed, gates, values)
 
 
-def _analyzed(path: str, options: Options, *, use_cache: bool) -> Analyzed:
+def _analyzed(path: str, options: Options, *, use_cache: bool, times_from: str | None) -> Analyzed:
     from gaptrace.analysis import analyze as run
     from gaptrace.runs.read import read_points, read_run
 
@@ -54,7 +61,7 @@ def _analyzed(path: str, options: Options, *, use_cache: bool) -> Analyzed:
         if os.path.isfile(os.path.join(folder, "run.json")):
             beside = f"`gaptrace analyze {folder or '.'}` reads the run.json beside it, too"
             click.echo(f"hint: {path} is part of a recording: {beside}", err=True)
-        return run(read_trace(path, use_cache=use_cache), options)
+        return run(read_trace(path, use_cache=use_cache, times_from=times_from), options)
     if _is_sweep(path):
         with Progress() as line:
             return read_points(path, options, use_cache=use_cache, watch=line.recording)

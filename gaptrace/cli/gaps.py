@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gaptrace.cli.options import analysis_options, options_from, read_trace
+from gaptrace.cli.options import analysis_options, options_from, read_trace, times_option
 from gaptrace.cli.output import say_unusable, wants_color
 from gaptrace.errors import GaptraceError
 
@@ -18,6 +18,7 @@ SHOWN = 30
 @click.command()
 @click.argument("path")
 @analysis_options
+@times_option
 @click.option("--csv", "form", flag_value="csv", help="Every gap as CSV, times in integer ns.")
 @click.option("--json", "form", flag_value="json", help="Every gap as JSON (gaptrace.gaps/1).")
 @click.option("--top", type=click.IntRange(1), default=SHOWN, help="How many gaps the table shows.")
@@ -36,7 +37,7 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
     from gaptrace.render.formats import Style
     from gaptrace.results.codec import to_json
 
-    trace = read_trace(path, use_cache=not values["no_cache"])
+    trace = read_trace(path, use_cache=not values["no_cache"], times_from=values["times_from"])
     analysis = measured(trace, options_from(values))
     if analysis.device is None:
         raise GaptraceError(

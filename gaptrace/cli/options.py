@@ -94,8 +94,25 @@ def _bytes(option: str, text: str | None) -> int | None:
     return int(value)
 
 
-def read_trace(path: str, *, use_cache: bool) -> Trace:
-    """The trace at a path, with progress on a terminal and the cache for large files."""
+times_option = click.option(
+    "--times-from",
+    metavar="TRACE",
+    help="A light recording of the same steps (launch calls and step marks, no ops): its times, the"
+    " ops of PATH.",
+)
+
+
+def read_trace(path: str, *, use_cache: bool, times_from: str | None = None) -> Trace:
+    """The trace at a path, with progress on a terminal and the cache for large files.
+
+    times_from: the path of a light recording, whose times are then those of the trace.
+    """
+    if times_from is not None:
+        from gaptrace.measure.join import joined
+
+        return joined(
+            read_trace(path, use_cache=use_cache), read_trace(times_from, use_cache=use_cache)
+        )
     from gaptrace.reading.cachefolder import cache_folder
     from gaptrace.reading.loading import load
 
@@ -113,6 +130,7 @@ def read_trace(path: str, *, use_cache: bool) -> Trace:
 def _only_cell(path: str) -> Trace:
     """The trace of a run folder that holds just one recording."""
     from gaptrace.reading.runfolder import read_run_folder
+    from gaptrace.runs.cells import load_cell
 
     cells = [cell for cell in read_run_folder(path).cells if cell.trace_path is not None]
     if len(cells) != 1:
@@ -120,4 +138,4 @@ def _only_cell(path: str) -> Trace:
             f"{path} holds {len(cells)} recordings, and this command takes one",
             "name one of " + ", ".join(str(cell.path) for cell in cells[:4]) if cells else "",
         )
-    return cells[0].load()
+    return load_cell(cells[0])

@@ -35,7 +35,10 @@ def facts_of(analysis: Analysis) -> dict[str, str | None]:
     tokens = f"{head.tokens_per_step:g}" if known else None
     batch, weights = manifest.step.batch, manifest.bytes.weights_total
     stacks, shapes = manifest.profiled.stacks, manifest.profiled.shapes
-    frames = analysis.trace.py.rows.size > 0
+    frames, ops = analysis.trace.py.rows.size > 0, analysis.trace.op.rows.size > 0
+    if analysis.trace.joined:
+        # Settings are those of the recording that the times are from.
+        stacks, shapes, frames, ops = False, False, False, False
     # The few products outside a replay (a sampler's) say nothing about those inside.
     if (dtype := _stored_as(manifest)) is None and not head.captured:
         dtype = _multiplied_as(analysis.trace)
@@ -50,6 +53,8 @@ def facts_of(analysis: Analysis) -> dict[str, str | None]:
         "torch": source.torch,
         "cuda": manifest.versions.cuda,
         "driver": manifest.device.driver,
+        # Replays alone call no op, so a captured step does not tell.
+        "ops": "yes" if ops else None if head.captured else "no",
         "shapes": _setting(
             analysis, "record_shapes", stated=shapes, seen=bool(analysis.trace.shapes)
         ),

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gaptrace.compare.recording import CAUSE_COLUMNS, Recording
-from gaptrace.vocabulary import OTHER_FACTS, SAME_FACTS
+from gaptrace.vocabulary import OTHER_FACTS, RECORDED_FACTS, SAME_FACTS
 
 # Rules under which a mark says what one step is; the others infer it from what ran.
 MARKED = ("--step", "gaptrace marks", "engine labels", "ProfilerStep", "repeated annotations")
 # What the profiler may record besides; each of it slows the host, by how much nobody knows.
 SETTINGS = ("stacks", "shapes", "memory")
+# Every recorded op costs the host, too: a recording of launch calls alone is a faster one.
+OPS = "ops"
 HOST_FIGURES = ("host_dispatch", "idle", "idle_share")
 # The step of a launch-bound side is as long as the host takes, so it is a host figure, too.
 STEP_FIGURES = ("step_time", "tokens_per_s")
@@ -95,9 +97,18 @@ def _slowing(side: Sequence[Recording]) -> tuple[str, ...] | None:
     return tuple(key for key in SETTINGS if "yes" in _fact(side, key))
 
 
+def _mixed(sides: Iterable[Sequence[Recording]]) -> bool:
+    """Whether ops were recorded in some of the recordings only."""
+    return len({value for side in sides for value in _fact(side, OPS)}) > 1
+
+
 def _slowed(sides: Mapping[str, Sequence[Recording]]) -> str:
     """What slows the host under the profiler, and where, as a clause; empty for nothing."""
     found = {f"the {name}": _slowing(side) for name, side in sides.items()}
+    if _mixed(sides.values()):
+        for name, side in sides.items():
+            if "yes" in _fact(side, OPS):
+                found[f"the {name}"] = (RECORDED_FACTS[OPS], *(found[f"the {name}"] or ()))
     if len(set(found.values())) == 1:
         found = {"both sides": next(iter(found.values()))}
     parts = [
@@ -110,7 +121,8 @@ def _slowed(sides: Mapping[str, Sequence[Recording]]) -> str:
 
 def host_figures(sides: Iterable[Sequence[Recording]]) -> frozenset[str]:
     """The metrics that depend on how fast the host is on a side whose host was slowed."""
-    slowed = [side for side in sides if _slowing(side) != ()]
+    sides = list(sides)
+    slowed = [side for side in sides if _slowing(side) != () or _mixed(sides)]
     if not slowed:
         return frozenset()
     bound = any(launch_bound(recording) for side in slowed for recording in side)

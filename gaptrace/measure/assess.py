@@ -28,11 +28,12 @@ from gaptrace.measure.unread import (
     why_no_gpu_ops,
 )
 from gaptrace.reading.manifest import Manifest
-from gaptrace.trace import Trace
+from gaptrace.trace import Joined, Trace
 
 # Repairs of the loader after which single figures can still be right.
 HARMLESS_REPAIRS = frozenset(
     {
+        "not_joined",
         "nan_values",
         "trailing_comma",
         "missing_comma",
@@ -77,7 +78,9 @@ def _of_file(trace: Trace) -> Iterator[Reason]:
         hidden = (*STEP_FIGURES, *CALL_FIGURES)
         withheld = hidden if problem.id in UNLINKED else ()
         yield Reason(problem.id, problem.text, level, problem.count, withheld)
-    if trace.py.rows.size:
+    if trace.joined:
+        yield _of_join(trace.joined)
+    elif trace.py.rows.size:
         yield Reason(
             "python_stacks",
             "Python stacks were recorded, which slows the host further: idle is an upper bound",
@@ -89,6 +92,17 @@ def _of_file(trace: Trace) -> Iterator[Reason]:
             f"the file holds {len(ranks)} ranks; step figures are those of one device",
             count=len(ranks),
         )
+
+
+def _of_join(found: Joined) -> Reason:
+    left = found.steps - found.matched
+    return Reason(
+        "joined",
+        f"times are those of {found.times}, where launch calls and GPU work alone were recorded;"
+        " ops and functions were laid between its calls"
+        f" (the same in {found.matched} of {found.steps} steps)",
+        count=left or 1,
+    )
 
 
 def _of_unread(trace: Trace) -> Iterator[Reason]:

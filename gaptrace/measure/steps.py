@@ -238,7 +238,7 @@ def measure_steps(
     overhead = _overlaps(clock.overhead, host_start, host_end)
     draining = _draining(kind.phase, foreign, busy)
     kernels = _count(op_step[kernel], count)
-    odd = (*marks.odd, *_odd_work(kind, kernels, has_ops))
+    odd = (*marks.odd, *_odd_work(kind, kernels, has_ops), *_unjoined(trace, host_start))
     excluded = _exclusions(kind, odd, has_ops, closed, draining, compiles, overhead)
     population = population_of(tokens, excluded, gpu_end - gpu_start, _last_index(has_ops))
     return Steps(
@@ -427,6 +427,12 @@ def _odd_work(kind: Kind, kernels: Ints, has_ops: Bools) -> list[int]:
     unlike = (kernels[index] > ODD_TIMES * usual) | (ODD_TIMES * kernels[index] < usual)
     few = int(unlike.sum()) <= max(1, index.size // ODD_ONE_IN)
     return index[unlike].tolist() if few and usual >= USUAL_KERNELS else []
+
+
+def _unjoined(trace: Trace, host_start: Ints) -> list[int]:
+    """Steps whose ops the other of two joined recordings does not have."""
+    unlike = trace.joined.unlike if trace.joined else ()
+    return np.flatnonzero(np.isin(host_start, unlike)).tolist()
 
 
 def _exclusions(

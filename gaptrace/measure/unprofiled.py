@@ -169,6 +169,8 @@ def _costs(trace: Trace, lane: int, units: Units, costs: EventCosts) -> tuple[In
         (Cat.RUNTIME, costs.call * units.call_ns),
         (Cat.PYTHON, costs.frame * units.op_ns),
     ):
+        if trace.joined and cat is not Cat.RUNTIME:
+            continue  # Recorded another time: they cost this recording nothing.
         rows = trace.rows_of(cat)
         start = trace.start[rows[trace.lane[rows] == lane]]
         parts.append((start, np.full(start.size, cost)))

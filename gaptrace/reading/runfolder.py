@@ -32,13 +32,18 @@ _POINT = re.compile(r"batch-(?P<batch>\d+)(?:-length-(?P<after>\d+))?|length-(?P
 
 @dataclass(frozen=True)
 class RunCell:
-    """One mode and repeat of a run: its manifest, and its trace's path where it has one."""
+    """One mode and repeat of a run: its manifest, and its traces' paths where it has them.
+
+    times_path: of a light recording of the same steps, whose times are nearer to those without the
+    profiler.
+    """
 
     path: Path
     mode: str
     repeat: int
     manifest: Manifest
     trace_path: Path | None
+    times_path: Path | None = None
 
     @property
     def status(self) -> str:
@@ -56,7 +61,7 @@ class RunCell:
         progress: Callable[[int, int], None] | None = None,
         cache: Path | None = None,
     ) -> Trace:
-        """The cell's trace, with its manifest as `Trace.run`."""
+        """The cell's trace as recorded, with its manifest as `Trace.run`; see `runs.cells`."""
         if self.trace_path is None:
             raise NotATraceError(
                 f"{self.path} holds no trace", self.reason or "this mode could not be recorded"
@@ -302,11 +307,16 @@ def _cell(path: Path) -> RunCell:
             f"{path} has schema {schema}, this version reads {m.RUN_SCHEMA}", "update gaptrace"
         )
     manifest = Manifest(RunInfo(str(path.parent), data))
-    trace = path.parent / named if (named := manifest.files.trace) else None
     return RunCell(
         path=path.parent,
         mode=manifest.mode or path.parent.parent.name,
         repeat=manifest.run.repeat or 1,
         manifest=manifest,
-        trace_path=trace if trace is not None and trace.is_file() else None,
+        trace_path=_file_of(path, manifest.files.trace),
+        times_path=_file_of(path, manifest.files.times),
     )
+
+
+def _file_of(manifest: Path, name: str | None) -> Path | None:
+    found = manifest.parent / name if name else None
+    return found if found is not None and found.is_file() else None

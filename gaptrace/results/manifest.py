@@ -34,10 +34,11 @@ class Failure(Struct, frozen=True):
 
 
 class Files(Struct, frozen=True):
-    """Names of the files beside the manifest."""
+    """Names of the files beside the manifest; times: a light recording to join to the trace."""
 
     trace: str | None = None
     execution_trace: str | None = None
+    times: str | None = None
 
 
 class Point(Struct, frozen=True):
@@ -129,6 +130,8 @@ class Profiled(Struct, frozen=True):
     execution_trace_step: int | None = None
     lead_steps: int | None = None
     host_ns: tuple[int | float, ...] | None = None
+    full_host_ns: tuple[int | float, ...] | None = None
+    recorded: str | None = None
     shapes: bool | None = None
     stacks: bool | None = None
     trace_bytes: int | None = None

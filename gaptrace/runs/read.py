@@ -117,6 +117,7 @@ def _analyzed(
 ) -> RunAnalysis:
     from gaptrace.reading.cachefolder import cache_folder
     from gaptrace.reading.runfolder import RunCell
+    from gaptrace.runs.cells import load_cell
     from gaptrace.runs.record import finished
     from gaptrace.runs.run import CellResult, Load, RunAnalysis, analyze_cells
 
@@ -131,7 +132,7 @@ def _analyzed(
             reason=found.reason,
             manifest=found.manifest,
         )
-        return result, None if trace_path is None else partial(found.load, cache=cache)
+        return result, None if trace_path is None else partial(load_cell, found, cache=cache)
 
     cells = analyze_cells([cell(found) for found in folder.cells], options, watch)
     return finished(RunAnalysis(folder.name, path, cells, folder.missing))
