@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import folder as files
 from gaptrace_collectors.control import RUNS, Control, Verdict, defines_build
-from gaptrace_collectors.left import RUN
+from gaptrace_collectors.left import RUN, by_time
 from gaptrace_collectors.modes import AS_IS, EAGER
 from gaptrace_collectors.status import say
 
@@ -38,7 +38,8 @@ class Blame:
         A script that runs by itself and raises in a mode that changes it has met a mode that
         cannot work. `before`: cells recorded until now.
         """
-        failed = [item for item in of_point if item.run and item.run["status"] == "script_failed"]
+        # The others' errors follow from the first: a connection that was closed, say.
+        failed = [item for item in by_time(of_point) if item.run["status"] == "script_failed"]
         first = failed[0].run
         if first["entry"] != "script":
             return False

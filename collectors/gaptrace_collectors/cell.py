@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from gaptrace_collectors import folder as files
-from gaptrace_collectors import manifest
+from gaptrace_collectors import manifest, own_compile
 from gaptrace_collectors.build_run import BuildRun, call_build, defines_build, source_path
 from gaptrace_collectors.cell_info import CellInfo, script_folder
 from gaptrace_collectors.cudagraph_trees import overwritten_output
@@ -147,6 +147,7 @@ class Cell:
             progress=Progress("" if ranks.number else os.path.join(word, "progress")),
         )
         self._notes: list[str] = spec["notes"]
+        self._switch_off: bool = spec["switch_off"]
         self._batch_in_arguments = any(BATCH in word for word in spec["target"]["args"])
         self._device = Device()
         self._outputs = Outputs(scratch, self.info.mode, self.info.repeat)
@@ -186,6 +187,9 @@ class Cell:
             raise RecorderError(
                 "the workload takes no batch size", "write {batch} where its argument goes"
             )
+        if self._switch_off:
+            own_compile.switch_off()
+            self._notes.append(own_compile.NOTE)
         run = self._run = ScriptRun(self.info, self._device, self._outputs, self._done)
         run.install()
         os.register_at_fork(after_in_child=run.leave)

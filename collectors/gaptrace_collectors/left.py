@@ -17,6 +17,8 @@ SHORT = "short.json"
 WORD = ".cell"
 _RANK = re.compile(r"rank-(\d+)")
 # Of several ranks the cell is what the worst of them is.
+# Kinds of failure that no rank has for itself.
+_OF_ALL = ("no_device", "self_compiled", "captured_by_script", "ranks_differ")
 _WORST = ("script_failed", "mode_failed", "ok")
 
 
@@ -60,6 +62,29 @@ def error(partial: str) -> dict[str, Any] | None:
             if said is not None:
                 return said
     return None
+
+
+def out_of_step(found: list[Recording]) -> bool:
+    """Whether the ranks fell apart, as they do where one makes fewer steps than another."""
+    kinds = {(item.run["failure"] or {}).get("kind") for item in found if item.run}
+    return kinds == {"ranks_differ"}
+
+
+def first_failure(of_point: list[Recording]) -> dict[str, Any] | None:
+    """The failure that the others follow from: that of the rank which wrote it down first."""
+    first = next((item for item in by_time(of_point) if item.run["failure"]), None)
+    if first is None:
+        return None
+    failure: dict[str, Any] = first.run["failure"]
+    if first.rank is None or failure["kind"] in _OF_ALL or failure["reason"].startswith("on rank"):
+        return failure
+    return failure | {"reason": f"on rank {first.rank}: {failure['reason']}"}
+
+
+def by_time(found: list[Recording]) -> list[Recording]:
+    """Recordings in the order in which their run.json was written."""
+    whole = [item for item in found if item.run]
+    return sorted(whole, key=lambda item: os.stat(os.path.join(item.folder, RUN)).st_mtime_ns)
 
 
 def status_of(of_point: list[Recording]) -> str:

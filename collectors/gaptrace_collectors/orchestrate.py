@@ -8,12 +8,12 @@ import shutil
 import signal
 import tempfile
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import COLLECT_SCHEMA, __version__, closing, left
 from gaptrace_collectors import folder as files
 from gaptrace_collectors.blame import Blame
+from gaptrace_collectors.cell_job import CellSpec, cell_job
 from gaptrace_collectors.failing import FAILED, INTERRUPTED, CollectError
 from gaptrace_collectors.led import Leader, MeetingError, follow, meeting_folder
 from gaptrace_collectors.modes import AS_IS, EAGER, MODES
@@ -23,27 +23,14 @@ from gaptrace_collectors.points import Point
 from gaptrace_collectors.ranks import Rank, rank_of, rank_variables
 from gaptrace_collectors.running import Alone, Job, Runner
 from gaptrace_collectors.runroot import RunRoot
+from gaptrace_collectors.state import State
 from gaptrace_collectors.status import Status, say
 from gaptrace_collectors.targets import UsageError
 
 if TYPE_CHECKING:
     from types import FrameType
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
 NOTHING = "nothing that was asked for could be recorded"
-
-
-@dataclass
-class _State:
-    """What is known while the cells run."""
-
-    available: int | None = None
-    exit_code: int = 0
-    cells: list[dict[str, Any]] = field(default_factory=list)
-    stop: bool = False
-    complete: bool = False
-    as_is_reason: str | None = None
-    on_cpu: bool = False
 
 
 def main(argv: list[str]) -> int:
@@ -95,7 +82,7 @@ class Collection:
         self._request = request
         self._options = request.options
         self._runner = runner
-        self._state = _State()
+        self._state = State()
         self._scratch = ""
         self._status = Status()
         self._blame: Blame | None = None
@@ -198,7 +185,7 @@ class Collection:
         reason = "no CUDA device: a CUDA graph cannot be captured here"
         if not any(cell["status"] == "skipped" for cell in self._state.cells):
             say(f"no CUDA device: {' and '.join(modes)} skipped, they need a CUDA graph")
-        self._note(mode, 1, Point(batch), "skipped", reason=reason)
+        self._state.note(mode, 1, Point(batch), "skipped", reason=reason)
         return True
 
     def _as_is(self, batch: int | None) -> None:
@@ -230,8 +217,9 @@ class Collection:
             os.makedirs(word)
             progress = os.path.join(word, "progress")
             self._status.begin(where, mode, repeat, later, progress, plan.needed)
+            tick = self._status.tick
             try:
-                code = self._process(mode, repeat, batch, partial, plan)
+                code = self._runner.run(self._job(mode, repeat, batch, partial, plan), tick)
             except BaseException:
                 self._status.end()
                 self._keep_finished(mode, repeat, batch, partial)
@@ -239,18 +227,40 @@ class Collection:
             seconds = self._status.end()
             short = left.shortage(partial)
             found = left.recordings(partial, batch, self._options.buckets)
-            if short is not None and not any(item.run for item in found):
+            unmade = not any(item.run for item in found) or left.out_of_step(found)
+            if short is not None and unmade:
                 extra = self._shrunk(short, extra)
                 continue
             outcome = "died"
             for point in dict.fromkeys(item.point for item in found):
                 of_point = [item for item in found if item.point == point]
                 outcome = self._settle(mode, repeat, of_point, partial, code, seconds)
+            if outcome == "again":
+                continue
             if os.path.isdir(partial):  # the common folder of buckets or ranks
                 shutil.rmtree(partial)
                 if not os.listdir(os.path.dirname(final)):
                     os.rmdir(os.path.dirname(final))
             return outcome
+
+    def _job(self, mode: str, repeat: int, batch: int | None, partial: str, plan: Plan) -> Job:
+        reason = self._state.as_is_reason
+        return cell_job(
+            self._request,
+            self._options,
+            CellSpec(
+                mode,
+                repeat,
+                batch,
+                plan,
+                os.path.abspath(partial),
+                # Outputs are compared between the modes of one batch size.
+                scratch=os.path.join(self._scratch, Point(batch).folder),
+                notes=(reason,) if reason else (),
+                switch_off=self._state.switch_off and mode != AS_IS.id,
+            ),
+            self._root.cache_dir,
+        )
 
     def _shrunk(self, short: dict[str, Any], extra: int) -> int:
         """Warm-up beyond the plan to reckon with, now that the number of steps is known."""
@@ -290,10 +300,11 @@ class Collection:
             error = left.error(partial)
             self._died(mode, repeat, point, code, error, seconds)
             return "died"
-        failure = next((run["failure"] for item in of_point if (run := item.run)["failure"]), None)
+        failure = left.first_failure(of_point)
         if failure is not None and failure["kind"] == "self_compiled":
-            state.as_is_reason = failure["reason"]
-            return "self_compiled"
+            outcome = self._self_compiled(of_point, failure["reason"])
+            if outcome != "mode_failed":
+                return outcome
         status = left.status_of(of_point)
         blamed_on_us = False
         if status == "script_failed":
@@ -310,6 +321,25 @@ class Collection:
             state.exit_code = state.exit_code or FAILED
             state.stop = True
         return status
+
+    def _self_compiled(self, of_point: list[left.Recording], reason: str) -> str:
+        """The script compiles or captures its step: what comes next.
+
+        Modes that nobody named give way to `as-is`. Named ones are recorded with the script's own
+        compiling switched off; its own captures cannot be, and then the mode fails.
+        """
+        if not self._options.modes_by_hand:
+            self._state.as_is_reason = f"{reason}; it is recorded as-is instead"
+            return "self_compiled"
+        if not self._state.switch_off:
+            self._state.switch_off = True
+            say(f"{reason}; for the modes asked for by name that is switched off")
+            return "again"
+        for item in of_point:
+            if item.run:
+                item.run["failure"]["kind"] = "captured_by_script"
+                files.write_json(os.path.join(item.folder, left.RUN), item.run)
+        return "mode_failed"
 
     def _died(
         self,
@@ -328,22 +358,22 @@ class Collection:
         verdict = self._blame.of_death(point.batch, seconds) if code else None
         told = f"{ended}; {verdict.sentence}" if verdict else ended
         say(f"  {mode}: {told}" + ("" if code else " (os._exit?)"))
-        self._note(mode, repeat, point, "died", exit_code=code, reason=told)
+        self._state.note(mode, repeat, point, "died", exit_code=code, reason=told)
         ours = verdict is not None and verdict.outcome == "runs"
         self._state.exit_code = FAILED if ours or not code else code
         self._state.stop = True
 
     def _publish(self, mode: str, repeat: int, of_point: list[left.Recording], code: int) -> None:
         final = self._root.cell(of_point[0].point, mode, repeat)
-        left.publish(of_point, final)
         runs = [item.run for item in of_point if item.run]
-        failures = [run["failure"]["reason"] for run in runs if run["failure"]]
-        reason = failures[0] if failures else None
+        failure = left.first_failure(of_point)
+        reason = failure["reason"] if failure else None
+        left.publish(of_point, final)
         notes = [(run.get("piecewise") or {}).get("note") for run in runs]
         for text in (reason, *dict.fromkeys(notes)):
             if text:
                 say(f"  {mode}: {text}")
-        self._note(
+        self._state.note(
             mode,
             repeat,
             of_point[0].point,
@@ -354,63 +384,6 @@ class Collection:
             ranks=[item.rank for item in of_point if item.run and item.rank is not None],
         )
 
-    def _note(
-        self,
-        mode: str,
-        repeat: int,
-        point: Point,
-        status: str,
-        *,
-        path: str | None = None,
-        exit_code: int | None = None,
-        reason: str | None = None,
-        ranks: list[int] | None = None,
-    ) -> None:
-        self._state.cells.append(
-            {
-                "mode": mode,
-                "repeat": repeat,
-                "point": point.to_json(),
-                "status": status,
-                "path": path,
-                "exit_code": exit_code,
-                "reason": reason,
-                "ranks": ranks or None,
-            }
-        )
-
-    def _process(self, mode: str, repeat: int, batch: int | None, partial: str, plan: Plan) -> int:
-        """Run one cell to its end; its exit code, 128 + n for signal n."""
-        target = self._request.target
-        # Outputs are compared between the modes of one batch size.
-        scratch = os.path.join(self._scratch, Point(batch).folder)
-        reason = self._state.as_is_reason
-        spec = {
-            "name": self._request.name,
-            "mode": mode,
-            "repeat": repeat,
-            "entry": self._request.entry,
-            "target": dataclasses.asdict(target),
-            "options": self._options.to_json(),
-            "plan": dataclasses.asdict(plan),
-            "folder": os.path.abspath(partial),
-            "batch": batch,
-            "scratch": scratch,
-            "notes": [reason] if reason else [],
-        }
-        os.makedirs(scratch, exist_ok=True)
-        spec_path = os.path.join(os.path.abspath(partial), left.WORD, "cell.json")
-        files.write_json(spec_path, spec)
-        words = target.command(os.path.join(_HERE, "__main__.py"), "--cell", spec_path)
-        job = Job(words, _environment(self._root.cache_dir))
-        return self._runner.run(job, self._status.tick)
-
 
 def _ran_on_cpu(run: Any) -> bool:
     return run is not None and run["status"] == "ok" and run["device"]["type"] == "cpu"
-
-
-def _environment(cache_dir: str | None) -> dict[str, str]:
-    # Kineto's own progress lines would end up in the script's output.
-    cache = {"TORCHINDUCTOR_CACHE_DIR": cache_dir} if cache_dir else {}
-    return {"KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99"), **cache}
