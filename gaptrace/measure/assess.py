@@ -28,7 +28,7 @@ from gaptrace.measure.unread import (
     why_no_gpu_ops,
 )
 from gaptrace.reading.manifest import Manifest
-from gaptrace.trace import Trace
+from gaptrace.trace import Cat, Trace
 
 # Repairs of the loader after which single figures can still be right.
 HARMLESS_REPAIRS = frozenset(
@@ -55,11 +55,7 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
     manifest = Manifest(trace.run)
     reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
-        on_cpu = manifest.device.type == "cpu"
-        words, count = why_no_gpu_ops(trace)
-        if on_cpu:
-            words, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
-        reasons.append(Reason("no_gpu_ops", words, REFUSED, count, STEP_FIGURES))
+        reasons.append(_without_gpu(trace, manifest))
     else:
         if not any(problem.id in UNLINKED for problem in trace.problems):
             reasons += _of_unread(trace)
@@ -69,6 +65,22 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
         reasons += of_steps(steps)
         reasons += of_replays(trace, device, steps)
     return graded(reasons)
+
+
+def on_cpu(manifest: Manifest) -> bool:
+    """Whether a recording says of itself that there was no GPU."""
+    return manifest.device.type == "cpu"
+
+
+def _without_gpu(trace: Trace, manifest: Manifest) -> Reason:
+    words, count = why_no_gpu_ops(trace)
+    if not on_cpu(manifest):
+        return Reason("no_gpu_ops", words, REFUSED, count, STEP_FIGURES)
+    if not trace.rows_of(Cat.CPU_OP).size:
+        words = "recorded on a CPU: of this recording only the unprofiled times count"
+        return Reason("no_gpu_ops", words, REFUSED, 1, STEP_FIGURES)
+    words = "recorded on a CPU: its unprofiled times and what its host does count, no GPU figures"
+    return Reason("no_gpu_ops", words, LIMITED, 1, STEP_FIGURES)
 
 
 def _of_file(trace: Trace) -> Iterator[Reason]:

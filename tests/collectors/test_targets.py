@@ -68,18 +68,18 @@ def test_torchs_launcher_as_a_module_keeps_the_interpreter_it_was_given():
 
 
 def test_what_stands_behind_the_script_is_the_scripts():
-    target = target_of("torchrun --nnodes 1 script.py --nnodes 9 -m x".split())
+    target = target_of(["torchrun", "--nnodes", "1", "script.py", "--nnodes", "9", "-m", "x"])
     assert (target.kind, target.value) == ("script", "script.py")
     assert target.args == ("--nnodes", "9", "-m", "x")
-    module = target_of("accelerate launch --cpu -m pkg.mod -m x".split())
+    module = target_of(["accelerate", "launch", "--cpu", "-m", "pkg.mod", "-m", "x"])
     assert (module.kind, module.value, module.args) == ("module", "pkg.mod", ("-m", "x"))
 
 
 def test_the_script_by_itself_is_run_by_the_same_words():
-    command = "mpirun -n 2 python -O script.py --n 3".split()
+    command = ["mpirun", "-n", "2", "python", "-O", "script.py", "--n", "3"]
     assert target_of(command).command() == command
-    target = target_of("torchrun --nnodes 1 -m pkg a".split())
-    assert target.command() == "torchrun --nnodes 1 -m pkg a".split()
+    target = target_of(["torchrun", "--nnodes", "1", "-m", "pkg", "a"])
+    assert target.command() == ["torchrun", "--nnodes", "1", "-m", "pkg", "a"]
 
 
 def test_a_script_that_names_its_environment_gets_it_under_uv():
