@@ -117,6 +117,7 @@ def build(
         "steadiness": _steadiness(measurement, sections, recorder, captured),
         "outputs": sections.get("outputs"),
         "hooks": _hooks(sections, unprofiled),
+        "control": None,
         "notes": notes,
     }
 

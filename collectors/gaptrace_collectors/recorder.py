@@ -378,6 +378,7 @@ class Recorder:
             measurement.power.stop()
         measurement.sections[phase] = clock.samples()
         self._medians(phase)
+        self._clock = None  # a script that ends before the next timed phase has not timed it
 
     def _note_bucket(self, buckets: Buckets, clock: StepClock) -> None:
         """Remember the bucket of the step just run; in one met first, it was also prepared."""

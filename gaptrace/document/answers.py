@@ -34,7 +34,7 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
         damage = next((r.text for r in reasons if r.id in DAMAGE), "")
         if damage:
             return (f"No GPU work is left in what could be read of this file: {damage}.",)
-        if head.step_ns is not None:
+        if head.step_ns is not None and result.quality.verdict != "refused":
             return _on_cpu(result, head.step_ns)
         return ("No GPU work was recorded, so there is nothing to measure.",)
     gone = result.steps.rule in (None, "whole trace") or result.quality.withholds("steps", "period")

@@ -80,7 +80,7 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         host = host_detail(trace, device, steps, threads)
     elif on_cpu(manifest):
         host = host_alone(trace, links, kinds, manifest.tokens or 1) or host
-    quality = assess(trace, device, steps)
+    quality = assess(trace, device, steps, host)
     head, quality = with_given(headline(steps, quality, manifest), steps, quality, options.given)
     moved = given.step_bytes(trace, None if quality.withholds("ceilings") else steps, products)
     gemm_ns = kernels.time_ns_by_class.get("gemm", 0.0)

@@ -28,7 +28,8 @@ from gaptrace.measure.unread import (
     why_no_gpu_ops,
 )
 from gaptrace.reading.manifest import Manifest
-from gaptrace.trace import Cat, Trace
+from gaptrace.results.analysis import Host
+from gaptrace.trace import Trace
 
 # Repairs of the loader after which single figures can still be right.
 HARMLESS_REPAIRS = frozenset(
@@ -50,12 +51,17 @@ HARMLESS_REPAIRS = frozenset(
 UNLINKED = frozenset({"ids_collide", "two_writers"})
 
 
-def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
-    """The quality of a trace as far as the figures of one device and its steps are concerned."""
+def assess(
+    trace: Trace, device: Device | None, steps: Steps | None, host: Host | None = None
+) -> Quality:
+    """The quality of a trace as far as the figures of one device and its steps are concerned.
+
+    host: what is known of the host's side, which is all that a recording on a CPU has.
+    """
     manifest = Manifest(trace.run)
     reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
-        reasons.append(_without_gpu(trace, manifest))
+        reasons.append(_without_gpu(trace, manifest, host))
     else:
         if not any(problem.id in UNLINKED for problem in trace.problems):
             reasons += _of_unread(trace)
@@ -72,11 +78,11 @@ def on_cpu(manifest: Manifest) -> bool:
     return manifest.device.type == "cpu"
 
 
-def _without_gpu(trace: Trace, manifest: Manifest) -> Reason:
+def _without_gpu(trace: Trace, manifest: Manifest, host: Host | None) -> Reason:
     words, count = why_no_gpu_ops(trace)
     if not on_cpu(manifest):
         return Reason("no_gpu_ops", words, REFUSED, count, STEP_FIGURES)
-    if not trace.rows_of(Cat.CPU_OP).size:
+    if host is None or not host.ops:
         words = "recorded on a CPU: of this recording only the unprofiled times count"
         return Reason("no_gpu_ops", words, REFUSED, 1, STEP_FIGURES)
     words = "recorded on a CPU: its unprofiled times and what its host does count, no GPU figures"
