@@ -55,13 +55,11 @@ def _recorder_options(command: Callable[..., Any]) -> Callable[..., Any]:
     cls=_ScriptCommand,
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS]",
-    epilog="The script's exit code is passed on; 125: gaptrace failed, or nothing could be recorded;"
+    epilog="The script's exit code is passed on; 125: gaptrace failed, or nothing was recorded;"
     " 130: Ctrl-C.",
 )
 @_recorder_options
-@click.argument(
-    "command", nargs=-1, type=click.UNPROCESSED, metavar="[LAUNCHER] SCRIPT|-m MODULE [ARGS]..."
-)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT|-m MODULE [ARGS]...")
 @click.pass_context
 def collect(ctx: click.Context, /, command: tuple[str, ...], **options: Any) -> None:
     """Record a script's decode step: eager, compiled, captured, with unprofiled timings.
