@@ -60,6 +60,10 @@ def main() -> int:
                 raise
             return _without_torch(argv[at + 1])
         return run_cell(argv[at + 1], [*argv[:at], *argv[at + 2 :]])
+    if argv[at : at + 1] == ["--control"]:
+        from gaptrace_collectors.plain_build import main as run_control
+
+        return run_control(argv[at + 1], [*argv[:at], *argv[at + 2 :]])
     from gaptrace_collectors.orchestrate import main as record
 
     return record(argv)

@@ -41,8 +41,7 @@ class Blame:
         # The others' errors follow from the first: a connection that was closed, say.
         failed = [item for item in by_time(of_point) if item.run["status"] == "script_failed"]
         first = failed[0].run
-        if first["entry"] != "script":
-            return False
+        self._control.built = first["entry"] == "build"
         batch = of_point[0].point.batch
         eager_ran = any(cell["mode"] in _UNCHANGED and cell["status"] == "ok" for cell in before)
         error = first["script"]["error"]
@@ -52,13 +51,13 @@ class Blame:
             self._write(item, verdict, ours=ours)
         return ours
 
-    def of_death(self, batch: int | None, seconds: float) -> Verdict | None:
-        """The verdict where a process left nothing; None where no script can be run by itself."""
+    def of_death(self, batch: int | None, seconds: float) -> Verdict:
+        """The verdict where a process left nothing."""
         request = self._request
-        built = request.entry == "build" or (
+        self._control.built = request.entry == "build" or (
             request.entry == "auto" and defines_build(request.target)
         )
-        return None if built else self._verdict(batch, None, seconds)
+        return self._verdict(batch, None, seconds)
 
     def _verdict(self, batch: int | None, error: str | None, seconds: float) -> Verdict:
         say("  the script failed: running it once without the recorder")

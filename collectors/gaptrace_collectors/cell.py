@@ -123,7 +123,7 @@ class Cell:
             tuple(spec["target"]["launcher"]),
         )
         entry = spec["entry"]
-        _use_path_of(target)
+        use_path_of(target)
         if entry == "auto":
             entry = "build" if defines_build(source_path(target)) else "script"
         options = Options.from_json(spec["options"])
@@ -175,7 +175,7 @@ class Cell:
         run = self._run = BuildRun(self.info, self._device, self._outputs)
 
         with _UserCode() as ended:
-            build = _namespace(self.info.target, "__gaptrace__").get("build")
+            build = namespace(self.info.target, "__gaptrace__").get("build")
             if build is None:
                 raise RecorderError(f"{self.info.target.value} defines no build()")
             step = call_build(build, self.info.batch, in_arguments=self._batch_in_arguments)
@@ -194,7 +194,7 @@ class Cell:
         run.install()
         os.register_at_fork(after_in_child=run.leave)
         with _UserCode() as ended:
-            _namespace(self.info.target, "__main__")
+            namespace(self.info.target, "__main__")
         run.discovery.remove()
         recorder = run.recorder
         if self._written or ended.error is not None or os.getpid() != self.pid:
@@ -312,7 +312,7 @@ class Cell:
                     rewrite_trace(path, texts)
 
 
-def _use_path_of(target: Target) -> None:
+def use_path_of(target: Target) -> None:
     """Make imports find what they would find if Python ran the target itself."""
     first = os.getcwd()
     if target.kind == "script":
@@ -321,7 +321,7 @@ def _use_path_of(target: Target) -> None:
         sys.path.insert(0, first)
 
 
-def _namespace(target: Target, name: str) -> dict[str, Any]:
+def namespace(target: Target, name: str) -> dict[str, Any]:
     """The globals of the script or module after running it under the module name `name`."""
     if target.kind == "module":
         return runpy.run_module(target.value, run_name=name, alter_sys=name == "__main__")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gaptrace_collectors.folder import write_json
 from gaptrace_collectors.points import with_batch
 from gaptrace_collectors.running import TIMED_OUT, Job
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 FAILS, RUNS, UNKNOWN = "fails", "runs", "unknown"
 _LEAST_S = 30.0
+_MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 _ERROR = re.compile(r"^(?:\[rank\d+\]:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b.*)$")
 _LAUNCHERS_OWN = "ChildFailedError"
 
@@ -51,6 +53,7 @@ class Control:
         self._target = target
         self._runner = runner
         self._folder = folder
+        self.built = False  # whether it is `build()` that is run
         self._known: dict[int | None, tuple[Verdict, str]] = {}
 
     def verdict(
@@ -77,16 +80,24 @@ class Control:
     ) -> tuple[Verdict, str]:
         target = replace(self._target, args=with_batch(self._target.args, batch))
         log = os.path.join(self._folder, "control.log")
+        words = target.command()
+        if self.built:
+            words = target.command(_MAIN, "--control", self._specification(batch))
         began = time.monotonic()
-        code = self._runner.run(Job(target.command(), log=log, limit_s=limit_s), tick)
+        code = self._runner.run(Job(words, log=log, limit_s=limit_s), tick)
         took = time.monotonic() - began
         printed = _text(log)
         if code == TIMED_OUT and took >= limit_s:
-            words = f"without the recorder it had not failed after {took:.0f} s, when it was ended"
-            return Verdict(UNKNOWN, words, None, took), printed
+            told = f"without the recorder it had not failed after {took:.0f} s, when it was ended"
+            return Verdict(UNKNOWN, told, None, took), printed
         if code:
             return Verdict(FAILS, "", code, took), printed
         return Verdict(RUNS, "without the recorder the script runs to its end", 0, took), printed
+
+    def _specification(self, batch: int | None) -> str:
+        path = os.path.join(self._folder, "control.json")
+        write_json(path, {"target": asdict(self._target), "batch": batch})
+        return path
 
 
 def defines_build(target: Target) -> bool:

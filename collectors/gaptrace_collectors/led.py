@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 _MEETING_S = 120.0
 _PARTING_S = 10.0
+# A rank may still write its recording, or notice by itself that another has left.
+_ABANDONED_S = 10.0
+ABANDONED = 143
 _END = "end.json"
 
 
@@ -57,15 +60,16 @@ class Leader:
         env = job.env | _rendezvous()
         command = {"words": job.words, "env": env, "log": job.log, "limit_s": job.limit_s}
         write_json(self._path(f"job-{self._number}.json"), command)
-        own = run_to_end(Job(job.words, env, job.log, job.limit_s), tick)
-        codes = [own]
+        together = _Together(self._folder, self._number, self._me)
+        codes = [together.run(Job(job.words, env, job.log, job.limit_s), tick)]
         for rank in self._others:
-            done = self._path(f"done-{self._number}-{rank}.json")
-            while (said := read_json(done)) is None:
+            while (code := together.code_of(rank)) is None:
                 tick()
                 time.sleep(_POLL_S)
-            codes.append(int(said["code"]))
-        return next((code for code in codes if code), 0)
+            codes.append(code)
+        # A rank that was ended because of another's failure is not how it went.
+        real = [code for code in codes if code not in (0, ABANDONED)]
+        return real[0] if real else 0
 
     def end(self, code: int) -> None:
         """Send the others home."""
@@ -93,8 +97,7 @@ def follow(folder: str, me: Rank) -> int:
         if job is not None:
             log = job["log"] and f"{job['log']}.{me.rank}"
             own = Job(job["words"], job["env"], log, job["limit_s"])
-            code = run_to_end(own, lambda: None)
-            write_json(os.path.join(folder, f"done-{number}-{me.rank}.json"), {"code": code})
+            _Together(folder, number, me).run(own, lambda: None)
             number += 1
             continue
         ended = read_json(os.path.join(folder, _END))
@@ -102,6 +105,47 @@ def follow(folder: str, me: Rank) -> int:
             write_json(os.path.join(folder, f"left-{me.rank}.json"), {})
             return int(ended["code"])
         time.sleep(_POLL_S)
+
+
+class _AbandonedError(Exception):
+    """Another rank has failed, and this one did not end of itself."""
+
+
+class _Together:
+    """One job on all ranks: what one of them comes to ends the others, as a launcher would."""
+
+    def __init__(self, folder: str, number: int, me: Rank) -> None:
+        self._done = os.path.join(folder, f"done-{number}-{{}}.json")
+        self._me = me
+        self._failed_at: float | None = None
+
+    def code_of(self, rank: int) -> int | None:
+        """What the job came to on a rank, None while it runs there."""
+        said = read_json(self._done.format(rank))
+        return None if said is None else int(said["code"])
+
+    def run(self, job: Job, tick: Callable[[], None]) -> int:
+        """Run this rank's part and say how it ended."""
+
+        def watching() -> None:
+            tick()
+            self._look_at_others()
+
+        try:
+            code = run_to_end(job, watching)
+        except _AbandonedError:
+            code = ABANDONED
+        write_json(self._done.format(self._me.rank), {"code": code})
+        return code
+
+    def _look_at_others(self) -> None:
+        now = time.monotonic()
+        if self._failed_at is None:
+            others = (rank for rank in range(self._me.world_size) if rank != self._me.rank)
+            if any(self.code_of(rank) for rank in others):
+                self._failed_at = now
+        elif now - self._failed_at > _ABANDONED_S:
+            raise _AbandonedError
 
 
 def _meet_followers(folder: str, others: range) -> None:

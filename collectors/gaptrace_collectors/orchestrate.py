@@ -355,6 +355,7 @@ class Collection:
             raise CollectError(error["message"], error["hint"])
         ended = f"the process ended with {code} before its recording was whole"
         assert self._blame is not None
+        # Whatever ended it without an error code would do so again.
         verdict = self._blame.of_death(point.batch, seconds) if code else None
         told = f"{ended}; {verdict.sentence}" if verdict else ended
         say(f"  {mode}: {told}" + ("" if code else " (os._exit?)"))

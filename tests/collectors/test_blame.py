@@ -11,10 +11,13 @@ pytestmark = pytest.mark.torch
 from gaptrace_collectors.control import Control, defines_build  # noqa: E402
 from gaptrace_collectors.running import Alone  # noqa: E402
 from gaptrace_collectors.targets import Target  # noqa: E402
-from tests.collectors.conftest import LOOP, QUICK  # noqa: E402
+from tests.collectors.conftest import LOOP, MODEL, QUICK  # noqa: E402
 
 DECODE = "token = model(token)[:, -1:].argmax(-1)"
 # How a script can tell that it is being recorded.
+RECORDED_BUILD = (
+    "'gaptrace_collectors.recorder' in sys.modules and '--control' not in sys.orig_argv"
+)
 RECORDED = "'gaptrace_collectors' in sys.modules"
 
 
@@ -62,6 +65,38 @@ def test_a_mode_in_which_alone_the_script_raises_fails_and_others_go_on(bench):
     assert (run["status"], run["failure"]["kind"]) == ("mode_failed", "mode_error")
     assert "it fails in compiled only" in run["failure"]["reason"]
     assert done.run("as-is")["status"] == "ok"
+
+
+BUILD = (
+    MODEL
+    + """
+import sys
+
+def build():
+    model = Model().eval()
+    token = torch.zeros(2, 1, dtype=torch.long)
+    calls = []
+
+    def step():
+        calls.append(1)
+        assert len(calls) != 20 or WHERE, "no more"
+        return model(token)
+
+    return step
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "code"),
+    [("False", "script_error", 1), (f"not ({RECORDED_BUILD})", "recorder_error", 125)],
+    ids=["by itself", "under the recorder"],
+)
+def test_a_step_of_build_is_controlled_as_well(bench, where, kind, code):
+    script = bench.script(BUILD.replace("WHERE", where))
+    done = bench.collect("--modes", "eager", *QUICK, script)
+    assert done.code == code, done.stderr
+    assert done.run("eager")["failure"]["kind"] == kind
 
 
 def test_nothing_that_was_asked_for_is_not_success(bench):

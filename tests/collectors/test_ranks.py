@@ -8,7 +8,9 @@ import time
 
 import pytest
 
+from gaptrace_collectors import led
 from gaptrace_collectors.ranks import Rank, Ranks, RanksError, rank_of
+from gaptrace_collectors.running import Job
 
 # --- which rank a process is
 
@@ -239,3 +241,60 @@ def test_ranks_that_do_not_make_the_same_steps_are_not_waited_for_forever(bench)
     done = bench.collect_fresh(*words, text, "100", timeout=120)
     assert done.code == 125, done.stderr
     assert "rank 1 did not come to" in done.stderr
+
+
+# --- one recorder per rank
+
+
+class Asked:
+    """A job that is run on two ranks by threads of this process."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder = str(folder / "meeting")
+        monkeypatch.setattr(led, "_ABANDONED_S", 0.2)
+
+    def run(self, words):
+        """Exit codes of the leader's run and of the follower."""
+        following = in_a_thread(lambda: led.follow(self.folder, Rank(1, 2)))
+        leader = led.Leader(self.folder, Rank(0, 2))
+        code = leader.run(Job([sys.executable, "-c", words]), lambda: None)
+        leader.end(code)
+        return code, following()
+
+
+def test_all_ranks_run_what_the_leader_says(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    words = f"open({str(out)!r}, 'a').write('x')"
+    assert Asked(tmp_path, monkeypatch).run(words) == (0, 0)
+    assert out.read_text() == "xx"
+    assert not (tmp_path / "meeting").exists()
+
+
+def test_a_rank_that_waits_for_one_that_failed_is_ended(tmp_path, monkeypatch):
+    first = str(tmp_path / "first")
+    words = (
+        "import os, sys, time\n"
+        f"try: os.mkdir({first!r})\n"
+        "except FileExistsError: time.sleep(60)\n"
+        "sys.exit(3)"
+    )
+    began = time.monotonic()
+    assert Asked(tmp_path, monkeypatch).run(words) == (3, 3)
+    assert time.monotonic() - began < 30
+
+
+def test_what_an_older_run_left_is_not_taken_for_the_leaders_word(tmp_path, monkeypatch):
+    asked = Asked(tmp_path, monkeypatch)
+    (tmp_path / "meeting").mkdir()
+    (tmp_path / "meeting" / "end.json").write_text('{"code": 9}')
+    (tmp_path / "meeting" / "welcome-1.json").write_text('{"word": "old"}')
+    assert asked.run("pass") == (0, 0)
+
+
+def test_nobody_comes(tmp_path, monkeypatch):
+    monkeypatch.setattr(led, "_MEETING_S", 0.1)
+    folder = str(tmp_path / "meeting")
+    with pytest.raises(led.MeetingError, match="no recorder of rank 1, 2 came"):
+        led.Leader(folder, Rank(0, 3))
+    with pytest.raises(led.MeetingError, match="the recorder of rank 0 did not come"):
+        led.follow(folder, Rank(1, 3))
