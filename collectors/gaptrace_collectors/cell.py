@@ -167,6 +167,11 @@ class Cell:
             sys.stderr.flush()
             os._exit(ended.code)
         self._note_end(ended)
+        if self.info.ranks.failure() is not None:
+            # What torch does with its process groups at the exit waits for ranks that have left.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(ended.code)
         return ended.code
 
     # --- the two ways in -----------------------------------------------------------------------

@@ -28,8 +28,8 @@ _ADVICE = {
 }
 
 
-def close(root: str, cells: list[dict[str, Any]]) -> None:
-    """Say what was recorded and what can be done now."""
+def close(root: str, cells: list[dict[str, Any]], as_is_reason: str | None) -> None:
+    """Say what was recorded, why only as-is where that is so, and what can be done now."""
     rows, runs = [], {}
     wide = max((len(cell["path"] or "") for cell in cells), default=0) + 2
     for cell in cells:
@@ -41,6 +41,8 @@ def close(root: str, cells: list[dict[str, Any]]) -> None:
     say("unprofiled step, median:")
     for row in rows:
         sys.stderr.write(row + "\n")
+    if as_is_reason:
+        say(f"as-is: {as_is_reason}")
     say(f"Wrote {root}")
     _advise(list(runs.values()))
     good = [cell for cell in cells if cell["status"] == "ok"]

@@ -127,7 +127,7 @@ class Collection:
         if not self._root.settle(self._index()):
             state.cells = [{**cell, "path": None} for cell in state.cells]
             say(f"nothing was recorded: {self._root.path} is what it was before")
-        closing.close(self._root.path, state.cells)
+        closing.close(self._root.path, state.cells, state.as_is_reason)
 
     def _index(self) -> dict[str, Any]:
         target = self._request.target

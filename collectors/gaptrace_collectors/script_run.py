@@ -264,8 +264,10 @@ class ScriptRun:
         self._on_done(failure)
         if failure is None and not self._info.options.stop_when_done:
             return
-        if threading.current_thread() is not threading.main_thread():
-            # An exit raised here would end this thread only, and the script would wait for it.
+        # An exit raised in a thread would end it alone, and the script would wait for it. Where
+        # there are ranks, the script's way out may lead through a collective that they do not join.
+        alone = failure is None or not self._info.ranks.several
+        if threading.current_thread() is not threading.main_thread() or not alone:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
