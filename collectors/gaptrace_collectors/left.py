@@ -16,6 +16,7 @@ SHORT = "short.json"
 # Folder beside the recordings for what the processes of a cell are told and tell each other.
 WORD = ".cell"
 _RANK = re.compile(r"rank-(\d+)")
+_SAID_BY = re.compile(r"^on rank \d+: ")
 # Of several ranks the cell is what the worst of them is.
 # Kinds of failure that no rank has for itself.
 _OF_ALL = ("no_device", "self_compiled", "captured_by_script", "ranks_differ")
@@ -76,9 +77,12 @@ def first_failure(of_point: list[Recording]) -> dict[str, Any] | None:
     if first is None:
         return None
     failure: dict[str, Any] = first.run["failure"]
-    if first.rank is None or failure["kind"] in _OF_ALL or failure["reason"].startswith("on rank"):
+    said = _SAID_BY.sub("", failure["reason"])
+    if failure["kind"] in _OF_ALL:
+        return failure | {"reason": said}
+    if first.rank is None or said != failure["reason"]:
         return failure
-    return failure | {"reason": f"on rank {first.rank}: {failure['reason']}"}
+    return failure | {"reason": f"on rank {first.rank}: {said}"}
 
 
 def by_time(found: list[Recording]) -> list[Recording]:
