@@ -296,8 +296,9 @@ class Collection:
     ) -> str:
         """Publish what a cell left of one point, and note how it ended."""
         state, point = self._state, of_point[0].point
-        if not any(item.run for item in of_point):
-            error = left.error(partial)
+        error = left.error(partial)
+        # Where one rank could not be recorded, the others only say that it left.
+        if not any(item.run for item in of_point) or (error and left.out_of_step(of_point)):
             self._died(mode, repeat, point, code, error, seconds)
             return "died"
         failure = left.first_failure(of_point)

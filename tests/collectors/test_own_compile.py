@@ -63,3 +63,30 @@ def test_what_torch_and_the_recorder_compile_goes_on(monkeypatch):
     attention = torch.nn.functional.multi_head_attention_forward
     torch.compile(attention)  # torch's own, as flex attention is
     assert made == [attention]
+
+
+REPLAYS = """
+import torch
+
+base = torch.cuda.CUDAGraph.__mro__[1]  # of a machine without CUDA, where it does nothing
+base.replay = lambda self: None
+graph = object.__new__(torch.cuda.CUDAGraph)
+graph._tracker = None
+for _ in range(90):
+    graph.replay()
+"""
+
+
+def test_a_capture_of_the_script_cannot_be_switched_off(bench):
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine on which a graph can be one that does nothing")
+    script = bench.script(REPLAYS)
+    done = bench.collect("--modes", "eager", *QUICK, script)
+    assert done.code == 125, done.stderr
+    run = done.run("eager")
+    assert (run["status"], run["failure"]["kind"]) == ("mode_failed", "captured_by_script")
+    assert "hint: eager: --modes as-is records the script with its own graphs" in done.stderr
+    done = bench.collect("--force", *QUICK, script)
+    assert done.code == 0, done.stderr
+    assert done.run("as-is")["step"]["call"] == "CUDAGraph.replay"
+    assert "as-is: the script compiles or captures by itself (its own CUDA graph)" in done.stderr

@@ -234,6 +234,16 @@ def test_a_script_that_raises_on_one_rank_is_told_with_that_rank(bench):
 
 
 @pytest.mark.torch
+def test_why_one_rank_has_no_step_is_told_rather_than_that_it_left(bench):
+    text = script(bench, step="if RANK == 1: break")
+    text.write_text(text.read_text().replace("        dist.all_reduce(out)\n", ""))
+    words = ("--modes", "eager", *QUICK, "--", sys.executable, *LAUNCH)
+    done = bench.collect_fresh(*words, text, "100")
+    assert done.code == 125, done.stderr
+    assert "error: no decode step was found" in done.stderr
+
+
+@pytest.mark.torch
 def test_ranks_that_do_not_make_the_same_steps_are_not_waited_for_forever(bench):
     text = script(bench, step="import time; RANK == 1 and number == 3 and time.sleep(30)")
     text.write_text(text.read_text().replace("        dist.all_reduce(out)\n", ""))
