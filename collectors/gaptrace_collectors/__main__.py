@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
+
+# What launchers put in front of a script's own arguments.
+_ADDED = re.compile(r"--local[-_]rank=\d+$")
 
 
 def _load_package() -> None:
@@ -47,14 +51,19 @@ def _without_torch(spec_path: str) -> int:
 def main() -> int:
     _load_package()
     argv = sys.argv[1:]
-    if argv[:1] == ["--cell"]:
+    at = next((at for at, word in enumerate(argv) if not _ADDED.match(word)), 0)
+    if argv[at : at + 1] == ["--cell"]:
         try:
             from gaptrace_collectors.cell import main as run_cell
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
-            return _without_torch(argv[1])
-        return run_cell(argv[1])
+            return _without_torch(argv[at + 1])
+        return run_cell(argv[at + 1], [*argv[:at], *argv[at + 2 :]])
+    if argv[at : at + 1] == ["--control"]:
+        from gaptrace_collectors.plain_build import main as run_control
+
+        return run_control(argv[at + 1], [*argv[:at], *argv[at + 2 :]])
     from gaptrace_collectors.orchestrate import main as record
 
     return record(argv)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gaptrace_collectors.device import Device
-    from gaptrace_collectors.options import Target
     from gaptrace_collectors.outputs import Outputs
+    from gaptrace_collectors.targets import Target
 
 
 def source_path(target: Target) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
+import weakref
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -320,4 +321,25 @@ def _part(value: Any) -> Hashable:
         return tuple(_part(item) for item in value)
     if type(value) is dict:
         return tuple((key, _part(item)) for key, item in value.items())
-    return id(value)
+    return Identity(value)
+
+
+class Identity:
+    """Equal to itself only while the object lives: its id may be another's afterwards."""
+
+    __slots__ = ("_hash", "_ref")
+
+    def __init__(self, value: Any) -> None:
+        self._hash = id(value)
+        self._ref: Callable[[], Any]
+        try:
+            self._ref = weakref.ref(value)
+        except TypeError:  # kept alive instead
+            self._ref = lambda: value
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        mine = self._ref()
+        return isinstance(other, Identity) and mine is not None and mine is other._ref()

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from gaptrace_collectors import folder as files
-from gaptrace_collectors import manifest
+from gaptrace_collectors import manifest, own_compile
 from gaptrace_collectors.build_run import BuildRun, call_build, defines_build, source_path
 from gaptrace_collectors.cell_info import CellInfo, script_folder
 from gaptrace_collectors.cudagraph_trees import overwritten_output
@@ -35,18 +35,23 @@ from gaptrace_collectors.failure import (
     where_of_error,
     writing,
 )
+from gaptrace_collectors.left import RUN, SHORT, WORD
+from gaptrace_collectors.lockstep import failure_of
 from gaptrace_collectors.modes import MODES
-from gaptrace_collectors.options import Options, Target
+from gaptrace_collectors.options import Options
 from gaptrace_collectors.outputs import Outputs
 from gaptrace_collectors.plan import Plan
 from gaptrace_collectors.points import BATCH, with_batch
 from gaptrace_collectors.profiling import EXECUTION_TRACE, TIMES, TRACE, rewrite_trace
+from gaptrace_collectors.progress import Progress
+from gaptrace_collectors.ranks import Ranks, rank_of
 from gaptrace_collectors.script_run import ScriptRun
+from gaptrace_collectors.targets import Target
 
-RUN = "run.json"
-SHORT = "short.json"
 FAILED = 125
 INTERRUPTED = 130
+# One waits for the others this many times as long as a phase may take.
+_PATIENCE = 5
 
 
 @dataclass
@@ -82,10 +87,14 @@ class _UserCode:
         return True
 
 
-def main(spec_path: str) -> int:
-    """Run the cell that a specification file describes; the process's exit code."""
+def main(spec_path: str, more: list[str]) -> int:
+    """Run the cell that a specification file describes; the process's exit code.
+
+    `more`: arguments that a launcher adds in front of the script's own.
+    """
     with open(spec_path, encoding="utf-8") as file:
         spec = json.load(file)
+    spec["target"]["args"] = [*more, *spec["target"]["args"]]
     cell = Cell(spec)
     try:
         return cell.run()
@@ -97,6 +106,9 @@ def main(spec_path: str) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED  # what is recorded already is whole
+    finally:
+        if os.getpid() == cell.pid:
+            cell.info.ranks.end()
 
 
 class Cell:
@@ -107,41 +119,59 @@ class Cell:
             spec["target"]["kind"],
             spec["target"]["value"],
             with_batch(tuple(spec["target"]["args"]), spec["batch"]),
-            tuple(spec["target"]["python"]),
+            tuple(spec["target"]["python"]) or (sys.executable,),
+            tuple(spec["target"]["launcher"]),
         )
         entry = spec["entry"]
-        _use_path_of(target)
+        use_path_of(target)
         if entry == "auto":
             entry = "build" if defines_build(source_path(target)) else "script"
+        options = Options.from_json(spec["options"])
+        word = os.path.join(spec["folder"], WORD)
+        ranks = Ranks(rank_of(os.environ), word, _PATIENCE * options.max_seconds)
+        folder = os.path.join(spec["folder"], ranks.folder) if ranks.several else spec["folder"]
+        scratch = os.path.join(spec["scratch"], ranks.folder)
+        for place in (folder, scratch):
+            os.makedirs(place, exist_ok=True)
         self.info = CellInfo(
             name=spec["name"],
             mode=MODES[spec["mode"]],
             repeat=spec["repeat"],
             entry=entry,
             target=target,
-            options=Options.from_json(spec["options"]),
+            options=options,
             plan=Plan(**spec["plan"]),
-            folder=spec["folder"],
+            folder=folder,
             batch=spec["batch"],
+            ranks=ranks,
+            progress=Progress("" if ranks.number else os.path.join(word, "progress")),
         )
+        self._notes: list[str] = spec["notes"]
+        self._switch_off: bool = spec["switch_off"]
         self._batch_in_arguments = any(BATCH in word for word in spec["target"]["args"])
         self._device = Device()
-        self._outputs = Outputs(spec["scratch"], self.info.mode, self.info.repeat)
+        self._outputs = Outputs(scratch, self.info.mode, self.info.repeat)
         self._written: dict[str, dict[str, Any]] = {}  # the manifests, by folder
         self._run: ScriptRun | BuildRun | None = None
-        self._pid = os.getpid()
+        self.pid = os.getpid()
 
     def run(self) -> int:
         """Run the script and write the manifest; the exit code that the script would have had."""
         sys.argv = [self.info.target.value, *self.info.target.args]
         random.seed(self.info.options.seed)
         torch.manual_seed(self.info.options.seed)
+        self.info.ranks.watch(self._stuck)
         ended = self._run_build() if self.info.entry == "build" else self._run_script()
-        if os.getpid() != self._pid:  # a fork of the script came to its end
+        if os.getpid() != self.pid:  # a fork of the script came to its end
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(ended.code)
         self._note_end(ended)
+        if self.info.ranks.failure() is not None:
+            # What torch does with its process groups at the exit waits for ranks that have left.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(ended.code)
         return ended.code
 
     # --- the two ways in -----------------------------------------------------------------------
@@ -150,7 +180,7 @@ class Cell:
         run = self._run = BuildRun(self.info, self._device, self._outputs)
 
         with _UserCode() as ended:
-            build = _namespace(self.info.target, "__gaptrace__").get("build")
+            build = namespace(self.info.target, "__gaptrace__").get("build")
             if build is None:
                 raise RecorderError(f"{self.info.target.value} defines no build()")
             step = call_build(build, self.info.batch, in_arguments=self._batch_in_arguments)
@@ -162,14 +192,17 @@ class Cell:
             raise RecorderError(
                 "the workload takes no batch size", "write {batch} where its argument goes"
             )
+        if self._switch_off:
+            own_compile.switch_off()
+            self._notes.append(own_compile.NOTE)
         run = self._run = ScriptRun(self.info, self._device, self._outputs, self._done)
         run.install()
         os.register_at_fork(after_in_child=run.leave)
         with _UserCode() as ended:
-            _namespace(self.info.target, "__main__")
+            namespace(self.info.target, "__main__")
         run.discovery.remove()
         recorder = run.recorder
-        if self._written or ended.error is not None or os.getpid() != self._pid:
+        if self._written or ended.error is not None or os.getpid() != self.pid:
             return ended
         if recorder is not None and recorder.timed_after_enough:
             recorder.finish_timing()
@@ -193,7 +226,21 @@ class Cell:
     # --- writing -------------------------------------------------------------------------------
 
     def _done(self, failure: Failure | None) -> None:
+        ranks = self.info.ranks
+        ranks.notice()
+        if failure is not None and ranks.several:
+            # A mode that cannot work on one rank is recorded on none.
+            failure = failure_of(ranks.fail(failure.to_json()))
         self._write("mode_failed" if failure else "ok", failure)
+
+    def _stuck(self) -> None:
+        """Another rank has left, and this one waits for it in a collective: leave as well."""
+        said = self.info.ranks.failure()
+        if self._run is not None and said is not None and not self._written:
+            self._write("mode_failed", failure_of(said))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
     def _write(self, status: str, failure: Failure | None) -> None:
         """Leave the recording as it is to be kept, whatever becomes of the script after it."""
@@ -206,7 +253,7 @@ class Cell:
                 run.step,
                 run.recorder,
                 measurement,
-                manifest.Outcome(status, failure, run.notes),
+                manifest.Outcome(status, failure, [*self._notes, *run.notes]),
             )
             if self.info.options.redact:
                 self._redact_files(measurement.folder)
@@ -225,6 +272,11 @@ class Cell:
 
     def _note_end(self, ended: _UserCode) -> None:
         """Put the script's end into the manifest, and show its traceback as Python would."""
+        said = self.info.ranks.failure() if ended.error and not self._written else None
+        if said is not None:
+            # The error comes of the rank that left, which knows why it did.
+            self._done(failure_of(said))
+            ended.code, ended.error, ended.stopped = 0, None, True
         error = ended.error
         # What the mode did to the script is not the script's error: it was left, and that is all.
         blamed = overwritten_output(error) if error and self.info.mode.has_trees else None
@@ -265,7 +317,7 @@ class Cell:
                     rewrite_trace(path, texts)
 
 
-def _use_path_of(target: Target) -> None:
+def use_path_of(target: Target) -> None:
     """Make imports find what they would find if Python ran the target itself."""
     first = os.getcwd()
     if target.kind == "script":
@@ -274,7 +326,7 @@ def _use_path_of(target: Target) -> None:
         sys.path.insert(0, first)
 
 
-def _namespace(target: Target, name: str) -> dict[str, Any]:
+def namespace(target: Target, name: str) -> dict[str, Any]:
     """The globals of the script or module after running it under the module name `name`."""
     if target.kind == "module":
         return runpy.run_module(target.value, run_name=name, alter_sys=name == "__main__")

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gaptrace_collectors import facts
+from gaptrace_collectors.progress import Progress
+from gaptrace_collectors.ranks import Ranks
 
 if TYPE_CHECKING:
     from torch import nn
 
     from gaptrace_collectors.modes import Mode
-    from gaptrace_collectors.options import Options, Target
+    from gaptrace_collectors.options import Options
     from gaptrace_collectors.plan import Plan
+    from gaptrace_collectors.targets import Target
 
 
 @dataclass
@@ -46,6 +49,8 @@ class CellInfo:
     plan: Plan
     folder: str
     batch: int | None = None
+    ranks: Ranks = field(default_factory=Ranks)
+    progress: Progress = field(default_factory=Progress)
     created: str = field(default_factory=facts.now)
 
 

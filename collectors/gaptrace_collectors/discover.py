@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gaptrace_collectors.captures import CAPTURES
 from gaptrace_collectors.decode_call import Call, read_call
 from gaptrace_collectors.hygiene import dynamo_frames
 
@@ -88,7 +89,7 @@ class Discovery:
         if call is None:
             self.seen[f"{name}: no token ids or embeddings among its arguments"] += 1
             return
-        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        if CAPTURES.under_way:
             self.seen[f"{name}: called while the script captures a CUDA graph"] += 1
             return
         if not call.is_decode:

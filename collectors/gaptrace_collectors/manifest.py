@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gaptrace_collectors.cell_info import CellInfo, StepFacts
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.failure import Failure
-    from gaptrace_collectors.options import Target
     from gaptrace_collectors.recorder import Measurement, Recorder
+    from gaptrace_collectors.targets import Target
 
 
 _DRIFT = 1.05
@@ -69,6 +69,7 @@ def build(
         "name": info.name,
         "label": step.label or step.module,
         "mode": info.mode.id,
+        "rank": info.ranks.me.to_json() if info.ranks.me else None,
         "point": Point(info.batch, measurement.length).to_json(),
         "repeat": info.repeat,
         "repeats": info.options.repeats,
@@ -84,6 +85,7 @@ def build(
             "module": info.target.value if info.target.kind == "module" else None,
             "argv": list(info.target.args),
             "python": list(info.target.python),
+            "launcher": list(info.target.launcher) or None,
             "exit_code": None,
             "error": None,
             "git": facts.git_state(script_folder(info.target)),
@@ -115,6 +117,7 @@ def build(
         "steadiness": _steadiness(measurement, sections, recorder, captured),
         "outputs": sections.get("outputs"),
         "hooks": _hooks(sections, unprofiled),
+        "control": None,
         "notes": notes,
     }
 
@@ -132,6 +135,7 @@ def redact(manifest: dict[str, Any], target: Target) -> dict[str, Any]:
     script = clean["script"]
     script["error"] = facts.redacted(script["error"], words)
     script["argv"] = None
+    script["launcher"] = script["launcher"] and [os.path.basename(script["launcher"][0])]
     script["git"] = None
     script["path"] = os.path.basename(script["path"]) if script["path"] else None
     script["python"] = [os.path.basename(script["python"][0])]

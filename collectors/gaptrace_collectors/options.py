@@ -10,14 +10,12 @@ import argparse
 import dataclasses
 import itertools
 import os
-import re
-import shutil
-import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gaptrace_collectors.modes import DEFAULT_MODES, MODES
 from gaptrace_collectors.points import sizes
+from gaptrace_collectors.targets import Target, UsageError, target_of
 
 # What is recorded under the profiler: ops and all that was asked for, launch calls and step marks
 # alone, or each of them once, to be joined.
@@ -25,12 +23,6 @@ FULL, LIGHT, BOTH = "full", "light", "both"
 
 # A bucket must hold the profiled steps and what belongs to them.
 FEWEST_BETWEEN_BUCKETS = 16
-
-_PYTHON = re.compile(r"^(python|pypy)[\d.]*(\.exe)?$")
-
-
-class UsageError(Exception):
-    """The command line makes no sense; the message says why."""
 
 
 def _option(default: Any, text: str, kind: type = str, **more: Any) -> Any:
@@ -70,6 +62,7 @@ class Options:
     )
     buckets: tuple[int, ...] = _option((), "Pad the growing length to one of these, e.g. 128,512.")
     autotune_max_batch: int | None = _option(None, "Tune matrix products up to this batch.", int)
+    modes_by_hand: bool = False  # asked for by name: recorded whatever the script does by itself
 
     def to_json(self) -> dict[str, Any]:
         """The options as plain JSON values."""
@@ -83,23 +76,6 @@ class Options:
 
 
 _LISTS = ("modes", "split_at", "buckets")
-
-
-@dataclass(frozen=True)
-class Target:
-    """What to run: a script file or a module, with its own arguments and interpreter."""
-
-    kind: str  # "script" or "module"
-    value: str
-    args: tuple[str, ...]
-    python: tuple[str, ...]
-
-    @property
-    def default_name(self) -> str:
-        """Name of the run folder when none was given."""
-        if self.kind == "script":
-            return os.path.splitext(os.path.basename(self.value))[0]
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -164,7 +140,8 @@ FLAGS = tuple(
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gaptrace_collectors",
-        usage="%(prog)s [options] script.py [args...] | -m module [args...] | -- python script.py",
+        usage="%(prog)s [options] script.py [args...] | -m module [args...] | -- python script.py"
+        " | -- torchrun [its options] script.py",
         description="Record a script's decode step in several modes; see collectors/README.md.",
         allow_abbrev=False,
     )
@@ -193,37 +170,6 @@ def split_command(argv: list[str]) -> tuple[list[str], list[str]]:
     return argv[:at], argv[at:]
 
 
-def _interpreter(command: list[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Interpreter words at the head of `command`, if any, and the rest."""
-    head = command[0]
-    if not _PYTHON.match(os.path.basename(head)):
-        return (sys.executable,), command
-    path = shutil.which(head)
-    if path is None:
-        raise UsageError(f"no interpreter {head!r} on the PATH")
-    words, at = [path], 1
-    while at < len(command) and command[at].startswith("-") and command[at] != "-m":
-        if command[at] == "-c":
-            raise UsageError("`python -c` cannot be recorded; put the code into a file")
-        step = 2 if command[at] in ("-X", "-W") else 1
-        words += command[at : at + step]
-        at += step
-    return tuple(words), command[at:]
-
-
-def _target(command: list[str]) -> Target:
-    if not command:
-        raise UsageError("what should be recorded? give a script, or -m MODULE")
-    python, rest = _interpreter(command)
-    if rest[:1] == ["-m"]:
-        if len(rest) < 2:
-            raise UsageError("-m needs a module name")
-        return Target("module", rest[1], tuple(rest[2:]), python)
-    if not rest:
-        raise UsageError("the interpreter is there, but no script behind it")
-    return Target("script", rest[0], tuple(rest[1:]), python)
-
-
 def parse(argv: list[str]) -> Request:
     """The request that a command line makes. Raises UsageError where it makes none."""
     words, command = split_command(argv)
@@ -239,15 +185,14 @@ def parse(argv: list[str]) -> Request:
             raise UsageError(f"--{name.replace('_', '-')} must be at least 1")
     if args.warmup < 0 or args.max_seconds <= 0:
         raise UsageError("--warmup and --max-seconds must not be negative")
-    target = _target(command[1:] if command[:1] == ["--"] else command)
-    if target.kind == "script" and not os.path.isfile(target.value):
-        raise UsageError(f"there is no file {target.value}")
+    target = target_of(command[1:] if command[:1] == ["--"] else command)
     batch, buckets = _sweep(args)
-    names = {field.name for field in dataclasses.fields(Options)} - set(_LISTS)
+    names = {field.name for field in dataclasses.fields(Options) if field.metadata} - set(_LISTS)
     options = Options(
         modes=modes,
         split_at=_words(args.split_at),
         buckets=buckets,
+        modes_by_hand=any(word.split("=")[0] == "--modes" for word in words),
         **{name: getattr(args, name) for name in names},
     )
     name = args.name or target.default_name

@@ -1,112 +1,111 @@
-"""`collect`: one process per mode and repeat, and the folder that they leave together."""
+"""`collect`: for each mode and repeat one process, or one launch of several ranks."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gaptrace_collectors import COLLECT_SCHEMA, __version__
+from gaptrace_collectors import COLLECT_SCHEMA, __version__, closing, left
 from gaptrace_collectors import folder as files
-from gaptrace_collectors.modes import AS_IS, EAGER
-from gaptrace_collectors.options import Request, UsageError, parse
+from gaptrace_collectors.blame import Blame
+from gaptrace_collectors.cell_job import CellSpec, cell_job
+from gaptrace_collectors.failing import FAILED, INTERRUPTED, CollectError
+from gaptrace_collectors.led import Leader, MeetingError, follow, meeting_folder
+from gaptrace_collectors.modes import AS_IS, EAGER, MODES
+from gaptrace_collectors.options import Request, parse
 from gaptrace_collectors.plan import Plan, TooFewStepsError, fitted_plan, full_plan
 from gaptrace_collectors.points import Point
+from gaptrace_collectors.ranks import Rank, rank_of, rank_variables
+from gaptrace_collectors.running import Alone, Job, Runner
+from gaptrace_collectors.runroot import RunRoot
+from gaptrace_collectors.state import State
+from gaptrace_collectors.status import Status, say
+from gaptrace_collectors.targets import UsageError
 
 if TYPE_CHECKING:
     from types import FrameType
 
-FAILED = 125
-INTERRUPTED = 130
-_GRACE_S = 1.0
-# `--cache-dir run`: the Inductor cache travels with the run folder.
-CACHE_IN_RUN = "run"
-CACHE_FOLDER = "inductor_cache"
-_HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-class CollectError(Exception):
-    """gaptrace itself cannot go on: message, hint, exit code 125."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
-@dataclass
-class _State:
-    """What is known while the cells run."""
-
-    available: int | None = None
-    exit_code: int = 0
-    cells: list[dict[str, Any]] = field(default_factory=list)
-    stop: bool = False
-    complete: bool = False
+NOTHING = "nothing that was asked for could be recorded"
 
 
 def main(argv: list[str]) -> int:
     """Run `collect` for a command line (without the program's name); the exit code."""
+    me = rank_of(os.environ)
     try:
         request = parse(argv)
     except UsageError as error:
-        _say(f"error: {error}")
+        if me is None or me.rank == 0:
+            say(f"error: {error}")
         return 2
     signal.signal(signal.SIGTERM, _on_terminate)
     try:
-        return Collection(request).run()
+        if me is None or me.world_size == 1 or request.target.spreads:
+            return Collection(request, Alone(rank_variables(request.target.spreads))).run()
+        return _among_ranks(request, me)
     except OSError as error:
-        _say(f"error: {error}")
-        _say("hint: is the folder there, and may it be written? -o names another")
+        say(f"error: {error}")
+        say("hint: is the folder there, and may it be written? -o names another")
         return FAILED
-    except CollectError as error:
-        _say(f"error: {error.message}")
-        if error.hint:
-            _say(f"hint: {error.hint}")
+    except (CollectError, MeetingError) as error:
+        say(f"error: {error}")
+        if isinstance(error, CollectError) and error.hint:
+            say(f"hint: {error.hint}")
         return FAILED
     except KeyboardInterrupt:
-        _say("interrupted; what was finished has been kept")
+        if me is None or me.rank == 0:
+            say("interrupted; what was finished has been kept")
         return INTERRUPTED
+
+
+def _among_ranks(request: Request, me: Rank) -> int:
+    """One recorder per rank: the first collects, the others run what it says."""
+    folder = meeting_folder(request.out, request.name)
+    if me.rank > 0:
+        return follow(folder, me)
+    say(f"recording all {me.world_size} ranks; rank 0 tells how it goes")
+    return Collection(request, Leader(folder, me)).run()
 
 
 def _on_terminate(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(f"gaptrace: {text}\n")
-    sys.stderr.flush()
-
-
 class Collection:
     """All cells of one request."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, runner: Runner) -> None:
         self._request = request
         self._options = request.options
-        self._root = os.path.join(request.out, request.name)
-        self._state = _State()
+        self._runner = runner
+        self._state = State()
         self._scratch = ""
-        self._cache_dir = request.cache_dir and os.path.abspath(request.cache_dir)
-        if request.cache_dir == CACHE_IN_RUN:
-            self._cache_dir = os.path.abspath(os.path.join(self._root, CACHE_FOLDER))
-        elif self._cache_dir:
-            _must_be_writable(self._cache_dir)
+        self._status = Status()
+        self._blame: Blame | None = None
 
     def run(self) -> int:
         """Record every mode and repeat; the script's exit code, or 125."""
-        aside = self._set_aside()
+        code = FAILED
+        try:
+            self._root = RunRoot(self._request)
+            code = self._run()
+        except SystemExit as error:
+            code = int(error.code or 0)
+            raise
+        finally:
+            self._runner.end(code)
+        return code
+
+    def _run(self) -> int:
+        self._root.set_aside()
         try:
             with tempfile.TemporaryDirectory(prefix="gaptrace-") as scratch:
                 self._scratch = scratch
+                self._blame = Blame(self._request, self._runner, scratch, self._status)
                 self._cells()
                 self._state.complete = not self._state.stop
         except KeyboardInterrupt:
@@ -114,80 +113,41 @@ class Collection:
             raise
         except SystemExit as error:
             self._state.exit_code = int(error.code or 0)
-            _say("terminated; what was finished has been kept")
+            say("terminated; what was finished has been kept")
             raise
         finally:
-            self._settle(aside)
-            self._summary()
+            self._close()
         return self._state.exit_code
 
-    # --- folders -------------------------------------------------------------------------------
+    def _close(self) -> None:
+        state = self._state
+        if state.complete and not any(cell["status"] == "ok" for cell in state.cells):
+            say(NOTHING)
+            state.exit_code = state.exit_code or FAILED
+        if not self._root.settle(self._index()):
+            state.cells = [{**cell, "path": None} for cell in state.cells]
+            say(f"nothing was recorded: {self._root.path} is what it was before")
+        closing.close(self._root.path, state.cells, state.as_is_reason)
 
-    def _set_aside(self) -> str | None:
-        """Move an older run folder away under --force; it comes back if nothing replaces it."""
-        if not os.path.lexists(self._root):
-            return None
-        if not self._request.force:
-            raise CollectError(
-                f"{self._root} is already there", "use --force to replace it, or --name another"
-            )
-        aside = os.path.join(self._request.out, f".{self._request.name}.replaced")
-        _remove(aside)
-        os.replace(self._root, aside)
-        kept = os.path.join(aside, CACHE_FOLDER)
-        if self._request.cache_dir == CACHE_IN_RUN and os.path.isdir(kept):
-            # The recordings are replaced; what was compiled for them is still true.
-            os.makedirs(self._root)
-            os.replace(kept, os.path.join(self._root, CACHE_FOLDER))
-        return aside
-
-    def _settle(self, aside: str | None) -> None:
-        # A script that fails at once, by a slip in its arguments say, replaces no older recording.
-        kept = ("ok", "mode_failed") if aside else ("ok", "mode_failed", "script_failed")
-        recorded = any(cell["path"] and cell["status"] in kept for cell in self._state.cells)
-        for parent, folders, _ in os.walk(self._root):
-            for name in [name for name in folders if name.endswith(".partial")]:
-                shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
-                folders.remove(name)
-        for parent, _, _ in os.walk(self._root, topdown=False):
-            outside_cache = self._cache_dir is None or not parent.startswith(self._cache_dir)
-            if outside_cache and parent != self._root and not os.listdir(parent):
-                os.rmdir(parent)
-        if recorded:
-            self._write_index()
-            if aside:
-                _remove(aside)
-            return
-        if aside and os.path.isdir(os.path.join(self._root, CACHE_FOLDER)):
-            os.replace(os.path.join(self._root, CACHE_FOLDER), os.path.join(aside, CACHE_FOLDER))
-        if aside:
-            shutil.rmtree(self._root, ignore_errors=True)
-            os.replace(aside, self._root)
-            self._state.cells = [{**cell, "path": None} for cell in self._state.cells]
-            _say(f"nothing was recorded: {self._root} is what it was before")
-        elif os.path.isdir(self._root) and not os.listdir(self._root):
-            os.rmdir(self._root)
-
-    def _write_index(self) -> None:
+    def _index(self) -> dict[str, Any]:
         target = self._request.target
-        files.write_json(
-            os.path.join(self._root, "collect.json"),
-            {
-                "schema": COLLECT_SCHEMA,
-                "name": self._request.name,
-                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "collector": __version__,
-                "script": os.path.basename(target.value) if self._options.redact else target.value,
-                "modes": list(self._options.modes),
-                "repeats": self._options.repeats,
-                "batches": list(self._request.batch),
-                "buckets": list(self._options.buckets),
-                "cells": self._state.cells,
-                "exit_code": self._state.exit_code,
-                "complete": self._state.complete,
-                "decode_steps_available": self._state.available,
-            },
-        )
+        return {
+            "schema": COLLECT_SCHEMA,
+            "name": self._request.name,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "collector": __version__,
+            "script": os.path.basename(target.value) if self._options.redact else target.value,
+            "launcher": None if self._options.redact else list(target.launcher),
+            "modes": list(self._options.modes),
+            "as_is_reason": self._state.as_is_reason,
+            "repeats": self._options.repeats,
+            "batches": list(self._request.batch),
+            "buckets": list(self._options.buckets),
+            "cells": self._state.cells,
+            "exit_code": self._state.exit_code,
+            "complete": self._state.complete,
+            "decode_steps_available": self._state.available,
+        }
 
     # --- cells ---------------------------------------------------------------------------------
 
@@ -200,23 +160,36 @@ class Collection:
     def _cells_of(self, batch: int | None) -> None:
         # Eager first: its logits are what the other modes are compared with.
         modes = sorted(self._options.modes, key=lambda mode: mode != EAGER.id)
-        total = len(modes) * self._options.repeats
-        number = 0
+        cells = [(mode, repeat) for mode in modes for repeat in range(1, self._options.repeats + 1)]
         at = f" {Point(batch).folder}" if batch else ""
-        for mode in modes:
-            for repeat in range(1, self._options.repeats + 1):
-                number += 1
-                outcome = self._cell(mode, repeat, batch, f"[{number}/{total}]{at}")
-                if self._state.stop:
-                    return
-                if outcome == "self_compiled":
-                    self._as_is(batch)
-                    return
-                if outcome == "mode_failed":
-                    break  # a mode that cannot work cannot work three times
+        failed: set[str] = set()
+        for number, (mode, repeat) in enumerate(cells, 1):
+            if mode in failed or self._skipped(mode, batch):
+                failed.add(mode)  # a mode that cannot work cannot work three times
+                continue
+            later = [later for later, _ in cells[number:] if later not in failed]
+            outcome = self._cell(mode, repeat, batch, f"[{number}/{len(cells)}]{at}", later)
+            if self._state.stop:
+                return
+            if outcome == "self_compiled":
+                self._as_is(batch)
+                return
+            if outcome == "mode_failed":
+                failed.add(mode)
+
+    def _skipped(self, mode: str, batch: int | None) -> bool:
+        """Whether a mode is left out because the first cell ran on a CPU; said once."""
+        if not self._state.on_cpu or not MODES[mode].captures_step:
+            return False
+        modes = [mode for mode in self._options.modes if MODES[mode].captures_step]
+        reason = "no CUDA device: a CUDA graph cannot be captured here"
+        if not any(cell["status"] == "skipped" for cell in self._state.cells):
+            say(f"no CUDA device: {' and '.join(modes)} skipped, they need a CUDA graph")
+        self._state.note(mode, 1, Point(batch), "skipped", reason=reason)
+        return True
 
     def _as_is(self, batch: int | None) -> None:
-        _say("the script compiles or captures by itself: recording it as-is")
+        say(f"{self._state.as_is_reason}; --modes eager,... records these modes all the same")
         self._options = dataclasses.replace(self._options, modes=(AS_IS.id,))
         self._cells_of(batch)
 
@@ -232,221 +205,187 @@ class Collection:
                 "let it generate more tokens",
             ) from error
 
-    def _cell(self, mode: str, repeat: int, batch: int | None, where: str) -> str:
+    def _cell(self, mode: str, repeat: int, batch: int | None, where: str, later: list[str]) -> str:
         """Record one cell, again with a smaller plan where the script has too few steps."""
-        final = self._folder(Point(batch), mode, repeat)
+        final = self._root.cell(Point(batch), mode, repeat)
         extra = 0
         while True:
             plan = self._plan(extra)
             os.makedirs(os.path.dirname(final), exist_ok=True)
             partial = files.partial_of(final)
-            _say(f"{where} {mode} {repeat}")
+            word = os.path.join(partial, left.WORD)
+            os.makedirs(word)
+            progress = os.path.join(word, "progress")
+            self._status.begin(where, mode, repeat, later, progress, plan.needed)
+            tick = self._status.tick
             try:
-                code = self._process(mode, repeat, batch, partial, plan)
+                code = self._runner.run(self._job(mode, repeat, batch, partial, plan), tick)
             except BaseException:
+                self._status.end()
                 self._keep_finished(mode, repeat, batch, partial)
                 raise
-            run = files.read_json(os.path.join(partial, "run.json"))
-            short = files.read_json(os.path.join(partial, "short.json"))
-            if run is None and short is not None:
-                available, others = int(short["decode_steps"]), int(short["interruptions"])
-                if others and available == self._state.available:
-                    raise CollectError(
-                        f"the script makes {available} decode steps, but {others} other calls come"
-                        " between them: too few follow each other",
-                        "record a part that only decodes, or define build() (collectors/README.md)",
-                    )
-                # Where the smaller plan did not fit either, the compiler took more steps again.
-                extra = max(int(short["extra_warmup"]), extra + 4 if self._state.available else 0)
-                self._state.available = available
-                _say(f"the script makes {available} decode steps; recording with fewer timed steps")
+            seconds = self._status.end()
+            short = left.shortage(partial)
+            found = left.recordings(partial, batch, self._options.buckets)
+            unmade = not any(item.run for item in found) or left.out_of_step(found)
+            if short is not None and unmade:
+                extra = self._shrunk(short, extra)
                 continue
             outcome = "died"
-            for point, folder in self._recordings(batch, partial):
-                run = files.read_json(os.path.join(folder, "run.json"))
-                outcome = self._close(mode, repeat, point, folder, run, code)
-            if os.path.isdir(partial):  # the buckets' common folder
+            for point in dict.fromkeys(item.point for item in found):
+                of_point = [item for item in found if item.point == point]
+                outcome = self._settle(mode, repeat, of_point, partial, code, seconds)
+            if outcome == "again":
+                continue
+            if os.path.isdir(partial):  # the common folder of buckets or ranks
                 shutil.rmtree(partial)
                 if not os.listdir(os.path.dirname(final)):
                     os.rmdir(os.path.dirname(final))
             return outcome
 
+    def _job(self, mode: str, repeat: int, batch: int | None, partial: str, plan: Plan) -> Job:
+        reason = self._state.as_is_reason
+        return cell_job(
+            self._request,
+            self._options,
+            CellSpec(
+                mode,
+                repeat,
+                batch,
+                plan,
+                os.path.abspath(partial),
+                # Outputs are compared between the modes of one batch size.
+                scratch=os.path.join(self._scratch, Point(batch).folder),
+                notes=(reason,) if reason else (),
+                switch_off=self._state.switch_off and mode != AS_IS.id,
+            ),
+            self._root.cache_dir,
+        )
+
+    def _shrunk(self, short: dict[str, Any], extra: int) -> int:
+        """Warm-up beyond the plan to reckon with, now that the number of steps is known."""
+        available, others = int(short["decode_steps"]), int(short["interruptions"])
+        if others and available == self._state.available:
+            raise CollectError(
+                f"the script makes {available} decode steps, but {others} other calls come"
+                " between them: too few follow each other",
+                "record a part that only decodes, or define build() (collectors/README.md)",
+            )
+        # Where the smaller plan did not fit either, the compiler took more steps again.
+        again = extra + 4 if self._state.available else 0
+        self._state.available = available
+        say(f"the script makes {available} decode steps; recording with fewer timed steps")
+        return max(int(short["extra_warmup"]), again)
+
     def _keep_finished(self, mode: str, repeat: int, batch: int | None, partial: str) -> None:
         """Publish what an interrupted process had recorded whole, before its script went on."""
-        for point, folder in self._recordings(batch, partial):
-            run = files.read_json(os.path.join(folder, "run.json"))
-            if run is not None and run["status"] == "ok":
-                self._close(mode, repeat, point, folder, run, INTERRUPTED)
+        found = left.recordings(partial, batch, self._options.buckets)
+        for point in dict.fromkeys(item.point for item in found):
+            of_point = [item for item in found if item.point == point]
+            if left.status_of(of_point) == "ok":
+                self._publish(mode, repeat, of_point, INTERRUPTED)
 
-    def _folder(self, point: Point, mode: str, repeat: int) -> str:
-        return os.path.join(self._root, point.folder, mode, str(repeat))
-
-    def _recordings(self, batch: int | None, partial: str) -> list[tuple[Point, str]]:
-        """The recordings that one process left: one, or one per bucket."""
-        folders = [
-            (Point(batch, size), os.path.join(partial, Point(None, size).folder))
-            for size in self._options.buckets
-        ]
-        return [item for item in folders if os.path.isdir(item[1])] or [(Point(batch), partial)]
-
-    def _close(
-        self, mode: str, repeat: int, point: Point, partial: str, run: Any, code: int
+    def _settle(
+        self,
+        mode: str,
+        repeat: int,
+        of_point: list[left.Recording],
+        partial: str,
+        code: int,
+        seconds: float,
     ) -> str:
-        """Publish what a cell left, and note how it ended."""
-        final = self._folder(point, mode, repeat)
-        if run is None:
-            error = None
-            for folder in (partial, os.path.dirname(partial)):
-                error = error or files.read_json(os.path.join(folder, files.ERROR))
-            shutil.rmtree(partial, ignore_errors=True)
-            if error is not None:
-                raise CollectError(error["message"], error["hint"])
-            ended = f"the process ended with {code} before its recording was whole"
-            _say(f"  {mode}: {ended}" + ("" if code else " (os._exit?)"))
-            self._note(mode, repeat, point, "died", None, code, ended)
-            self._state.exit_code = code if code else FAILED
-            self._state.stop = True
+        """Publish what a cell left of one point, and note how it ended."""
+        state, point = self._state, of_point[0].point
+        error = left.error(partial)
+        # Where one rank could not be recorded, the others only say that it left.
+        if not any(item.run for item in of_point) or (error and left.out_of_step(of_point)):
+            self._died(mode, repeat, point, code, error, seconds)
             return "died"
-        failure = run["failure"]
+        failure = left.first_failure(of_point)
         if failure is not None and failure["kind"] == "self_compiled":
-            shutil.rmtree(partial, ignore_errors=True)
-            return "self_compiled"
-        os.makedirs(os.path.dirname(final), exist_ok=True)
-        files.publish(partial, final)
-        status = str(run["status"])
-        reason = failure["reason"] if failure else None
-        path = os.path.relpath(final, self._root).replace(os.sep, "/")
-        self._note(mode, repeat, point, status, path, code, reason)
-        note = (run.get("piecewise") or {}).get("note")
-        for text in (reason, note):
-            if text:
-                _say(f"  {mode}: {text}")
-        if code and not self._state.exit_code:
-            self._state.exit_code = code
+            outcome = self._self_compiled(of_point, failure["reason"])
+            if outcome != "mode_failed":
+                return outcome
+        status = left.status_of(of_point)
+        blamed_on_us = False
         if status == "script_failed":
-            self._state.stop = True
+            assert self._blame is not None
+            blamed_on_us = self._blame.settle(of_point, mode, state.cells, seconds)
+            status = left.status_of(of_point)
+        self._publish(mode, repeat, of_point, code)
+        state.on_cpu = state.on_cpu or any(_ran_on_cpu(item.run) for item in of_point)
+        if blamed_on_us:
+            state.exit_code = FAILED
+        elif code and not state.exit_code and status != "mode_failed":
+            state.exit_code = code
+        if status in ("script_failed", "died"):
+            state.exit_code = state.exit_code or FAILED
+            state.stop = True
         return status
 
-    def _note(
+    def _self_compiled(self, of_point: list[left.Recording], reason: str) -> str:
+        """The script compiles or captures its step: what comes next.
+
+        Modes that nobody named give way to `as-is`. Named ones are recorded with the script's own
+        compiling switched off; its own captures cannot be, and then the mode fails.
+        """
+        if not self._options.modes_by_hand:
+            self._state.as_is_reason = f"{reason}; it is recorded as-is instead"
+            return "self_compiled"
+        if not self._state.switch_off:
+            self._state.switch_off = True
+            say(f"{reason}; for the modes asked for by name that is switched off")
+            return "again"
+        for item in of_point:
+            if item.run:
+                item.run["failure"]["kind"] = "captured_by_script"
+                files.write_json(os.path.join(item.folder, left.RUN), item.run)
+        return "mode_failed"
+
+    def _died(
         self,
         mode: str,
         repeat: int,
         point: Point,
-        status: str,
-        path: str | None,
         code: int,
-        reason: str | None,
+        error: dict[str, Any] | None,
+        seconds: float,
     ) -> None:
-        self._state.cells.append(
-            {
-                "mode": mode,
-                "repeat": repeat,
-                "point": point.to_json(),
-                "status": status,
-                "path": path,
-                "exit_code": code,
-                "reason": reason,
-            }
+        """A process left nothing: gaptrace said why, or it vanished."""
+        if error is not None:
+            raise CollectError(error["message"], error["hint"])
+        ended = f"the process ended with {code} before its recording was whole"
+        assert self._blame is not None
+        # Whatever ended it without an error code would do so again.
+        verdict = self._blame.of_death(point.batch, seconds) if code else None
+        told = f"{ended}; {verdict.sentence}" if verdict else ended
+        say(f"  {mode}: {told}" + ("" if code else " (os._exit?)"))
+        self._state.note(mode, repeat, point, "died", exit_code=code, reason=told)
+        ours = verdict is not None and verdict.outcome == "runs"
+        self._state.exit_code = FAILED if ours or not code else code
+        self._state.stop = True
+
+    def _publish(self, mode: str, repeat: int, of_point: list[left.Recording], code: int) -> None:
+        final = self._root.cell(of_point[0].point, mode, repeat)
+        runs = [item.run for item in of_point if item.run]
+        failure = left.first_failure(of_point)
+        reason = failure["reason"] if failure else None
+        left.publish(of_point, final)
+        notes = [(run.get("piecewise") or {}).get("note") for run in runs]
+        for text in (reason, *dict.fromkeys(notes)):
+            if text:
+                say(f"  {mode}: {text}")
+        self._state.note(
+            mode,
+            repeat,
+            of_point[0].point,
+            left.status_of(of_point),
+            path=self._root.relative(final),
+            exit_code=code,
+            reason=reason,
+            ranks=[item.rank for item in of_point if item.run and item.rank is not None],
         )
 
-    def _process(self, mode: str, repeat: int, batch: int | None, partial: str, plan: Plan) -> int:
-        """Run one cell to its end; its exit code, 128 + n for signal n."""
-        target = self._request.target
-        # Outputs are compared between the modes of one batch size.
-        scratch = os.path.join(self._scratch, Point(batch).folder)
-        spec = {
-            "name": self._request.name,
-            "mode": mode,
-            "repeat": repeat,
-            "entry": self._request.entry,
-            "target": dataclasses.asdict(target),
-            "options": self._options.to_json(),
-            "plan": dataclasses.asdict(plan),
-            "folder": os.path.abspath(partial),
-            "batch": batch,
-            "scratch": scratch,
-        }
-        os.makedirs(scratch, exist_ok=True)
-        spec_path = os.path.join(scratch, f"{mode}-{repeat}.json")
-        files.write_json(spec_path, spec)
-        command = [*target.python, os.path.join(_HERE, "__main__.py"), "--cell", spec_path]
-        with subprocess.Popen(command, env=_environment(self._cache_dir)) as process:
-            try:
-                code = process.wait()
-            except BaseException:
-                _end(process)
-                raise
-        return code if code >= 0 else 128 - code
 
-    # --- what the person sees ------------------------------------------------------------------
-
-    def _summary(self) -> None:
-        rows: list[str] = []
-        run: dict[str, Any] = {}
-        wide = max((len(cell["path"] or "") for cell in self._state.cells), default=0) + 2
-        for cell in self._state.cells:
-            if not cell["path"]:
-                continue
-            run = files.read_json(os.path.join(self._root, cell["path"], "run.json")) or {}
-            unprofiled = run.get("unprofiled") or {}
-            median = unprofiled.get("median_ns")
-            if median:
-                rate = run["step"]["tokens"] * 1e9 / median
-                rows.append(f"  {cell['path']:<{wide}} {median / 1e6:9.3f} ms  {rate:10.1f} tok/s")
-            else:
-                rows.append(f"  {cell['path']:<{wide}} {cell['status']}: {cell['reason']}")
-        if not rows:
-            return
-        _say("unprofiled step, median:")
-        for row in rows:
-            sys.stderr.write(row + "\n")
-        _say(f"Wrote {self._root}")
-        good = [cell for cell in self._state.cells if cell["status"] == "ok"]
-        if not good:
-            return
-        _say(f"next: gaptrace analyze {shlex.quote(self._root)}")
-        points = {cell["path"].rsplit("/", 2)[0] for cell in good if cell["point"]}
-        accelerated = run.get("device", {}).get("type") != "cpu"
-        for one in sorted(points)[:1] or [""]:
-            inside = [cell for cell in good if cell["path"].startswith(one)]
-            if accelerated and len({cell["mode"] for cell in inside}) > 1:
-                where = os.path.join(self._root, one).rstrip(os.sep)
-                _say(f"next: gaptrace compare {shlex.quote(where)}")
-
-
-def _remove(path: str) -> None:
-    """Remove a folder, or a link to one without what it leads to."""
-    if os.path.islink(path):
-        os.unlink(path)
-    else:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _must_be_writable(folder: str) -> None:
-    """Raise CollectError where Inductor could not keep its cache there."""
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise CollectError(
-            f"--cache-dir {folder} cannot be made: {error.strerror}", "name a folder of your own"
-        ) from error
-    if not os.access(folder, os.W_OK):
-        raise CollectError(f"--cache-dir {folder} cannot be written", "name a folder of your own")
-
-
-def _environment(cache_dir: str | None) -> dict[str, str]:
-    # Kineto's own progress lines would end up in the script's output.
-    cache = {"TORCHINDUCTOR_CACHE_DIR": cache_dir} if cache_dir else {}
-    return {"KINETO_LOG_LEVEL": "99", **os.environ, **cache}
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a child after an interrupt: it usually got the same signal, so first just wait."""
-    for stop in (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        if stop is not None:
-            process.send_signal(stop)
-        try:
-            process.wait(_GRACE_S if stop is None else 5 * _GRACE_S)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+def _ran_on_cpu(run: Any) -> bool:
+    return run is not None and run["status"] == "ok" and run["device"]["type"] == "cpu"

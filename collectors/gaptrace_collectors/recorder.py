@@ -6,6 +6,7 @@ done between two steps, and yields how the step is to be run. In a timed phase t
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from gaptrace_collectors import timing
 from gaptrace_collectors.buckets import medians_by_bucket
 from gaptrace_collectors.decode_call import tokens_of
 from gaptrace_collectors.failure import Evidence, Failure, ModeFailureError
+from gaptrace_collectors.lockstep import Lockstep
 from gaptrace_collectors.modes import COMPILED_GRAPH, EAGER
 from gaptrace_collectors.power import PowerMeter
 from gaptrace_collectors.profiled_steps import ProfiledSteps
@@ -35,6 +37,7 @@ Handler = Callable[[Runner, tuple[Any, ...], dict[str, Any]], Any]
 _MOST_EXTRA_WARMUP = 24
 _MOST_PREPARING = 32
 _STEADY_CALLS = 3
+_FEWEST_TIMED = 5
 
 
 class Subject(Protocol):
@@ -113,6 +116,8 @@ class Recorder:
             measurement.power = PowerMeter(device.index) if device.accelerated else None
         self.on_check_done: Callable[[], None] = lambda: None
         self._outputs = outputs
+        self._lockstep = Lockstep(info.ranks)
+        self._progress = info.progress
         self._sync = Synchronizations()
         self._clock: StepClock | None = None
         self._clocked: list[int | None] = []  # the bucket of each timed step
@@ -130,7 +135,7 @@ class Recorder:
     @property
     def timed_after_enough(self) -> bool:
         """Whether enough unprofiled steps were timed behind the profiled ones to keep them."""
-        return self.profiled and self._clock is not None and self._clock.periods >= 5
+        return self.profiled and self._clock is not None and self._clock.periods >= _FEWEST_TIMED
 
     @property
     def extra_warmup(self) -> int:
@@ -145,13 +150,19 @@ class Recorder:
 
     def phases(self) -> Iterator[Handler]:
         """One handler per decode step; exhausted when everything has been measured."""
+        for handler in self._phases():
+            self._lockstep.check()
+            self._progress.step()
+            yield handler
+
+    def _phases(self) -> Iterator[Handler]:
         yield from self._prepare()
         yield from self._check()
         yield from self._warm_up()
         self.shared_sections["peak_before"] = self.device.peak() or {}
         # Before the profiler comes: what it leaves in the driver makes every launch dearer.
         self.shared_sections["measured"] = self.device.measured()
-        self.shared_sections["hooks"] = timing.hook_cost(self.device)
+        self.shared_sections["hooks"] = timing.hook_cost(self.device, self._progress.tell)
         yield from self._synchronizations()
         for measurement in self._each_measurement():
             self.device.reset_peak()
@@ -175,6 +186,7 @@ class Recorder:
 
     def _enter(self, phase: str) -> None:
         self._phase = phase
+        self._progress.enter(phase)
         if self.runner.buckets:
             self.runner.buckets.phase = phase
 
@@ -218,7 +230,7 @@ class Recorder:
             captured = self.runner.capture_ns() or 0
             began, calls, quiet = time.perf_counter_ns(), 0, 0
             enough = 1 if self.mode is EAGER else _STEADY_CALLS
-            while quiet < enough and calls < _MOST_PREPARING:
+            while calls < _MOST_PREPARING and self._lockstep.any("preparing", quiet < enough):
                 self._seek(size)
                 yield self.warm_up.run
                 calls += 1
@@ -256,7 +268,7 @@ class Recorder:
         captured = self.runner.captured
         if captured is not None and self.subject.can_reset:
             # Compare from the first token on, all of it replayed.
-            while not captured.graphs:
+            while self._lockstep.any("the first capture", not captured.graphs):
                 yield self.warm_up.run
             self._restart()
             self._before_check = self.warm_up.step
@@ -312,8 +324,13 @@ class Recorder:
         warm, first = self.warm_up, self._before_check
         compiling = self.runner.compiles is not None
         most = first + self.plan.warmup + (_MOST_EXTRA_WARMUP if compiling else 0)
-        while warm.step - first < self.plan.warmup or (compiling and not warm.steady):
-            if warm.step >= most or time.monotonic() - began > self.options.max_seconds:
+        while True:
+            short = warm.step - first < self.plan.warmup or (compiling and not warm.steady)
+            over = warm.step >= most or time.monotonic() - began > self.options.max_seconds
+            self._lockstep.enter_warm_step()
+            if self._lockstep.any("the end of warm-up", over) or not self._lockstep.any(
+                "warm-up", short
+            ):
                 break
             yield warm.run
         warm.over()
@@ -337,7 +354,11 @@ class Recorder:
             periods = self.go_to(periods)
         elif measurement.length is not None and buckets is not None:
             periods = min(periods, measurement.length - buckets.length)
-        limit = self.options.max_seconds * 1e9
+        several = self._lockstep.ranks.several
+        periods = self._lockstep.periods(
+            f"timed {phase}", periods, _FEWEST_TIMED, self.options.max_seconds, self.device
+        )
+        limit = math.inf if several else self.options.max_seconds * 1e9
         clock = self._clock = StepClock(self.device, periods)
         self._clocked = []
         self.device.synchronize()
@@ -345,7 +366,9 @@ class Recorder:
             measurement.power.start(phase)
         while True:
             clock.stamp()
-            if clock.periods >= periods or (clock.periods >= 5 and clock.elapsed_ns > limit):
+            if clock.periods >= periods or (
+                clock.periods >= _FEWEST_TIMED and clock.elapsed_ns > limit
+            ):
                 break
             yield plain
             if buckets:
@@ -354,6 +377,7 @@ class Recorder:
             measurement.power.stop()
         measurement.sections[phase] = clock.samples()
         self._medians(phase)
+        self._clock = None  # a script that ends before the next timed phase has not timed it
 
     def _note_bucket(self, buckets: Buckets, clock: StepClock) -> None:
         """Remember the bucket of the step just run; in one met first, it was also prepared."""

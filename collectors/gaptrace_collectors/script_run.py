@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from gaptrace_collectors import hf
+from gaptrace_collectors.captures import CAPTURES
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.decode_call import Call, read_call
 from gaptrace_collectors.discover import Discovery, compiled_by_script, wrap
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 SWITCHED_OFF = "Hugging Face's automatic compilation was switched off for this mode"
 THREADS = "decode calls ran in another thread while one was being recorded: not recorded"
+CAPTURING = "decode calls were made while a CUDA graph was captured: not recorded"
 BATCHES = "decode calls had another batch size than {}: not recorded"
 
 
@@ -95,6 +97,7 @@ class ScriptRun:
 
     def install(self) -> None:
         """Start watching; to be called before the script starts."""
+        CAPTURES.install()
         self.discovery.install()
         if self._info.mode is AS_IS:
             hf.watch_automatic_compilation(self._found_automatic)
@@ -157,7 +160,7 @@ class ScriptRun:
         self._begin(Runner(replay), _ModuleSubject(None, replay), replay)
 
         def recorded(self_graph: Any) -> None:
-            if self_graph is graph:
+            if self_graph is graph and not CAPTURES.under_way:
                 self._decode((self_graph,), {})
             else:
                 replay(self_graph)
@@ -197,6 +200,9 @@ class ScriptRun:
     # --- each call -----------------------------------------------------------------------------
 
     def _decode_or_prefill(self, *args: Any, **kwargs: Any) -> Any:
+        if CAPTURES.under_way:
+            self._passed[CAPTURING] += 1
+            return self._pass_by(args, kwargs)
         recording = self._recording  # a fork in here gets another
         if not recording.acquire(blocking=False):
             self._passed[THREADS] += 1
@@ -258,8 +264,10 @@ class ScriptRun:
         self._on_done(failure)
         if failure is None and not self._info.options.stop_when_done:
             return
-        if threading.current_thread() is not threading.main_thread():
-            # An exit raised here would end this thread only, and the script would wait for it.
+        # An exit raised in a thread would end it alone, and the script would wait for it. Where
+        # there are ranks, the script's way out may lead through a collective that they do not join.
+        alone = failure is None or not self._info.ranks.several
+        if threading.current_thread() is not threading.main_thread() or not alone:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
@@ -269,5 +277,5 @@ class ScriptRun:
 def _self_compiled(how: str) -> Failure:
     return Failure(
         "self_compiled",
-        f"the script compiles or captures by itself ({how}); it is recorded as-is instead",
+        f"the script compiles or captures by itself ({how})",
     )

@@ -7,6 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gaptrace_collectors.device import Device
 
 
@@ -117,8 +119,11 @@ def unsteady(section: dict[str, Any]) -> str | None:
     )
 
 
-def hook_cost(device: Device) -> dict[str, Any]:
-    """What one stamp adds to a timed step; `share` of the step is filled in once that is known."""
+def hook_cost(device: Device, also: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """What one stamp, and what is done `also` at each step, adds to a timed step.
+
+    `share` of the step is filled in once that is known.
+    """
     rounds = 200
     clock = StepClock(device, rounds)
     clock.stamp()
@@ -127,6 +132,7 @@ def hook_cost(device: Device) -> dict[str, Any]:
     for _ in range(rounds):
         begin = time.perf_counter_ns()
         clock.stamp()
+        also()
         host_times.append(time.perf_counter_ns() - begin)
     host = statistics.median(host_times)  # the machine's hiccups are not the recorder's cost
     periods = clock.samples()

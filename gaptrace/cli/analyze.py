@@ -68,7 +68,7 @@ def _analyzed(path: str, options: Options, *, use_cache: bool, times_from: str |
     with Progress() as line:
         whole = read_run(path, options, use_cache=use_cache, watch=line.recording)
     only = whole.cells[0]
-    alone = len(whole.cells) == 1 and not whole.missing
+    alone = len(whole.cells) == 1 and not (whole.missing or whole.ranks)
     return only.analysis if alone and only.analysis is not None else whole
 
 

@@ -55,7 +55,8 @@ def _recorder_options(command: Callable[..., Any]) -> Callable[..., Any]:
     cls=_ScriptCommand,
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS]",
-    epilog="The script's exit code is passed on; 125: gaptrace itself failed; 130: Ctrl-C.",
+    epilog="The script's exit code is passed on; 125: gaptrace failed, or nothing was recorded;"
+    " 130: Ctrl-C.",
 )
 @_recorder_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT|-m MODULE [ARGS]...")
@@ -67,6 +68,7 @@ def collect(ctx: click.Context, /, command: tuple[str, ...], **options: Any) -> 
     gaptrace collect script.py --its-own-option 3
     gaptrace collect -m package.module
     gaptrace collect -- /other/python script.py
+    gaptrace collect -- torchrun --nproc-per-node 2 script.py
     """
     if not command:
         raise click.UsageError("what should be recorded? give a script, or -m MODULE")

@@ -32,10 +32,11 @@ def compiled(result: AnalysisResult, context: Context) -> Iterator[Block]:
     yield from host.compilation(result, context)
 
 
-BRIEF = frozenset({"trust", "token", "findings", "next"})
+BRIEF = frozenset({"trust", "token", "alone", "findings", "next"})
 SECTIONS: tuple[tuple[str, str, Builder], ...] = (
     ("trust", "Trust", trust.trust),
     ("token", "Where the time goes", steps.token_time),
+    ("alone", "What the host does", host.alone),
     ("step", "The step in numbers", steps.step_numbers),
     ("phases", "Phases", steps.phases),
     ("ceilings", "Ceilings", ceilings.ceilings),

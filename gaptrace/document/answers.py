@@ -34,6 +34,8 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
         damage = next((r.text for r in reasons if r.id in DAMAGE), "")
         if damage:
             return (f"No GPU work is left in what could be read of this file: {damage}.",)
+        if head.step_ns is not None and result.quality.verdict != "refused":
+            return _on_cpu(result, head.step_ns)
         return ("No GPU work was recorded, so there is nothing to measure.",)
     gone = result.steps.rule in (None, "whole trace") or result.quality.withholds("steps", "period")
     if head.step_ns is None or gone:
@@ -63,6 +65,13 @@ def analysis_answer(result: AnalysisResult) -> tuple[Inline, ...]:
     if head.recoverable:
         return (*parts, "up to ", amount, f" per {each(result)} recoverable.")
     return (*parts, amount, f" per {each(result)}.")
+
+
+def _on_cpu(result: AnalysisResult, step_ns: q.Number) -> tuple[Inline, ...]:
+    """Step time and rate of a step that ran on the host alone."""
+    speed = rate(result)
+    parts: tuple[Inline, ...] = ("On a CPU: ", *((speed, ", ") if speed is not None else ()))
+    return (*parts, q.Quantity(step_ns, q.NS, result.headline.basis), " per step; no GPU work.")
 
 
 def _subject(result: AnalysisResult) -> str:

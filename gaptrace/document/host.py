@@ -17,6 +17,7 @@ NO_STACKS = (
     "No Python stacks were recorded, so time between ops has no function names "
     "(collect --stacks; it slows the host further)."
 )
+OPS_SHOWN = 5
 SHARES = t.figures("share", SHARE, "share", TRACED)
 
 
@@ -43,6 +44,20 @@ def ops(result: AnalysisResult, context: Context) -> Iterator[Block]:
         t.counts(f"launches per {one}", "launches", "launches-per-token"),
     )
     yield t.table("ops-table", "ops by own host time", host.ops, columns)
+
+
+def alone(result: AnalysisResult, context: Context) -> Iterator[Block]:
+    """On the first screen the costliest ops of a step that ran on a CPU; in full all are shown."""
+    host = result.host
+    if not context.brief or result.steps.device is not None or not host.ops:
+        return
+    columns = (
+        t.names("op", "name"),
+        t.counts(f"calls per {each(result)}", "calls"),
+        t.times(f"own time per {each(result)}", "self_ns", TRACED, "dispatch"),
+        SHARES,
+    )
+    yield t.table("ops-alone", "ops by own host time", host.ops[:OPS_SHOWN], columns, shown=t.ALL)
 
 
 def host_time(result: AnalysisResult, context: Context) -> Iterator[Block]:

@@ -56,6 +56,25 @@ def recording(result: RunResult, context: Context) -> Iterator[Block]:
         yield Note((text,), "limited")
 
 
+@section(RUN, "ranks", "Ranks", brief=True)
+def ranks(result: RunResult, context: Context) -> Iterator[Block]:
+    """Which ranks there are, and the unprofiled step of each; nothing where there was one."""
+    if not result.ranks:
+        return
+    numbers = sorted({row.rank for row in result.ranks})
+    shown = ", ".join(str(rank) for rank in numbers)
+    other = next(row.path for row in result.ranks if row.rank == numbers[-1])
+    text = f"ranks {shown} were recorded; what follows is rank {numbers[0]}. Another by itself: "
+    yield Note((text, Text(f"gaptrace analyze {shlex.quote(other)}", "code")))
+    columns = (
+        t.words("mode", lambda row: Text(f"{row.mode}/{row.repeat}"), "mode"),
+        t.words("rank", lambda row: Text(str(row.rank))),
+        t.times("step", "step_ns", q.UNPROFILED, "period"),
+        t.words("", lambda row: Text(row.reason or "")),
+    )
+    yield t.table("ranks", "ranks", result.ranks, columns, shown=t.ALL)
+
+
 @section(RUN, "recordings", "Modes side by side", brief=True)
 def modes(result: RunResult, context: Context) -> Iterator[Block]:
     """The modes in one table: one basis a column, the repeat of median step time a row."""

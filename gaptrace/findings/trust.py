@@ -10,6 +10,7 @@ import numpy as np
 from gaptrace.findings.evidence import event_evidence, gap_evidence, label
 from gaptrace.findings.rule import Claim, rule
 from gaptrace.findings.wording import quantity
+from gaptrace.measure.assess import on_cpu
 from gaptrace.measure.ceilings import ALIKE
 from gaptrace.measure.view import Needs, View
 from gaptrace.quantity import COUNT, NS, SHARE, TIMES, Quantity
@@ -98,7 +99,7 @@ def _reasons(view: View, *withheld: str) -> str:
 @rule("GT004", needs=Needs.NOTHING)
 def no_steps(view: View) -> Iterator[Claim]:
     """No step could be measured. Ceiling 0."""
-    if view.known > Needs.NOTHING:
+    if view.known > Needs.NOTHING or on_cpu(view.analysis.manifest):
         return
     steps, device = view.analysis.step_table, view.analysis.device
     reasons = _reasons(view, "steps", "per_token")

@@ -12,7 +12,7 @@ import msgspec
 from gaptrace.errors import OptionError
 from gaptrace.knowledge.devices import find_device, graph_constants
 from gaptrace.knowledge.engines import engines
-from gaptrace.measure.assess import assess
+from gaptrace.measure.assess import assess, on_cpu
 from gaptrace.measure.ceilings import Given, ceilings_of
 from gaptrace.measure.devices import Device, devices, together
 from gaptrace.measure.gemm import matrix_products
@@ -23,7 +23,7 @@ from gaptrace.measure.hosttime import host_clock
 from gaptrace.measure.kernels import kernel_table
 from gaptrace.measure.links import link
 from gaptrace.measure.marks import find_marks
-from gaptrace.measure.ops import host_detail
+from gaptrace.measure.ops import host_alone, host_detail
 from gaptrace.measure.options import Options
 from gaptrace.measure.phases import phases
 from gaptrace.measure.piecewise import piecewise
@@ -78,7 +78,9 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         )
         kernels = kernel_table(trace, device, steps, threads, products, given.peak_bandwidth()[0])
         host = host_detail(trace, device, steps, threads)
-    quality = assess(trace, device, steps)
+    elif on_cpu(manifest):
+        host = host_alone(trace, links, kinds, manifest.tokens or 1) or host
+    quality = assess(trace, device, steps, host)
     head, quality = with_given(headline(steps, quality, manifest), steps, quality, options.given)
     moved = given.step_bytes(trace, None if quality.withholds("ceilings") else steps, products)
     gemm_ns = kernels.time_ns_by_class.get("gemm", 0.0)

@@ -28,6 +28,7 @@ from gaptrace.measure.unread import (
     why_no_gpu_ops,
 )
 from gaptrace.reading.manifest import Manifest
+from gaptrace.results.analysis import Host
 from gaptrace.trace import Joined, Trace
 
 # Repairs of the loader after which single figures can still be right.
@@ -51,16 +52,17 @@ HARMLESS_REPAIRS = frozenset(
 UNLINKED = frozenset({"ids_collide", "two_writers"})
 
 
-def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
-    """The quality of a trace as far as the figures of one device and its steps are concerned."""
+def assess(
+    trace: Trace, device: Device | None, steps: Steps | None, host: Host | None = None
+) -> Quality:
+    """The quality of a trace as far as the figures of one device and its steps are concerned.
+
+    host: what is known of the host's side, which is all that a recording on a CPU has.
+    """
     manifest = Manifest(trace.run)
     reasons = [*_of_file(trace), *_of_recorder(manifest)]
     if device is None:
-        on_cpu = manifest.device.type == "cpu"
-        words, count = why_no_gpu_ops(trace)
-        if on_cpu:
-            words, count = "recorded on a CPU: of this recording only the unprofiled times count", 1
-        reasons.append(Reason("no_gpu_ops", words, REFUSED, count, STEP_FIGURES))
+        reasons.append(_without_gpu(trace, manifest, host))
     else:
         if not any(problem.id in UNLINKED for problem in trace.problems):
             reasons += _of_unread(trace)
@@ -70,6 +72,22 @@ def assess(trace: Trace, device: Device | None, steps: Steps | None) -> Quality:
         reasons += of_steps(steps)
         reasons += of_replays(trace, device, steps)
     return graded(reasons)
+
+
+def on_cpu(manifest: Manifest) -> bool:
+    """Whether a recording says of itself that there was no GPU."""
+    return manifest.device.type == "cpu"
+
+
+def _without_gpu(trace: Trace, manifest: Manifest, host: Host | None) -> Reason:
+    words, count = why_no_gpu_ops(trace)
+    if not on_cpu(manifest):
+        return Reason("no_gpu_ops", words, REFUSED, count, STEP_FIGURES)
+    if host is None or not host.ops:
+        words = "recorded on a CPU: of this recording only the unprofiled times count"
+        return Reason("no_gpu_ops", words, REFUSED, 1, STEP_FIGURES)
+    words = "recorded on a CPU: its unprofiled times and what its host does count, no GPU figures"
+    return Reason("no_gpu_ops", words, LIMITED, 1, STEP_FIGURES)
 
 
 def _of_file(trace: Trace) -> Iterator[Reason]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import numpy as np
 
 from gaptrace import intervals as iv
@@ -11,13 +12,15 @@ from gaptrace.intervals import Intervals
 from gaptrace.measure.attribution import MODULE_PREFIX, frame_lane, owner_at
 from gaptrace.measure.devices import Device
 from gaptrace.measure.gaps import CAUSES, HOST_CAUSES
-from gaptrace.measure.links import codes_in, names_where
+from gaptrace.measure.links import Links, codes_in, names_where
 from gaptrace.measure.marks import COMPILED_REGION
 from gaptrace.measure.stats import nearest_rank, share
 from gaptrace.measure.steps import Steps
-from gaptrace.measure.threads import STEP_MARK, Activity, dispatching_ops
+from gaptrace.measure.threads import STEP_MARK, Activity, CallKinds, activities, dispatching_ops
 from gaptrace.results.analysis import FunctionRow, Host, OpRow
 from gaptrace.trace import Cat, Ints, Trace
+
+_RECORDED_STEP = re.compile(r"gaptrace\.step#\d+$")
 
 
 def host_detail(trace: Trace, device: Device, steps: Steps, threads: dict[int, Activity]) -> Host:
@@ -41,14 +44,52 @@ def host_detail(trace: Trace, device: Device, steps: Steps, threads: dict[int, A
         here = usable & (steps.lane == lane)
         window = iv.union(steps.host_start[here], steps.host_end[here])
         activity = threads[int(lane)]
-        _ops(trace, device, int(lane), window, activity, ops)
+        _ops(trace, device.links.calls, int(lane), window, activity, ops)
         _spans(trace, int(lane), window, activity, python, modules)
     scale = 1 / tokens if tokens else 0.0
+    return msgspec.structs.replace(
+        _host(ops, python, modules, scale),
+        launch_call_ns=_launch_call(trace, device, steps, usable),
+        cost_per_launch_ns=_cost_per_launch(steps, usable),
+        launch_to_start_ns=_launch_to_start(trace, device, steps, usable),
+    )
+
+
+def host_alone(trace: Trace, links: Links, kinds: CallKinds, tokens: int) -> Host | None:
+    """Ops, Python functions and modules per token of a recording without GPU work, by its marks.
+
+    A step is from one `gaptrace.step#N` to the next; the last is open. Runtime calls there are
+    none. None where there are not two marks.
+    """
+    marks = trace.rows_of(Cat.ANNOTATION)
+    marks = marks[names_where(trace, trace.name[marks], _RECORDED_STEP.match)]
+    marks = marks[np.argsort(trace.start[marks], kind="stable")]
+    lanes = np.unique(trace.lane[marks])
+    if marks.size < 2 or lanes.size != 1:
+        return None
+    window = Intervals(trace.start[marks[:1]], trace.start[marks[-1:]])
+    ops: dict[str, list[float]] = {}
+    python: dict[str, float] = {}
+    modules: dict[str, float] = {}
+    lane = int(lanes[0])
+    # A thread without runtime calls is none that launches, and so has no activity yet.
+    activity = activities(trace, links, kinds, [lane])[lane]
+    _ops(trace, marks[:0], lane, window, activity, ops)
+    _spans(trace, lane, window, activity, python, modules)
+    return _host(ops, python, modules, 1 / ((marks.size - 1) * tokens))
+
+
+def _host(
+    ops: dict[str, list[float]],
+    python: dict[str, float],
+    modules: dict[str, float],
+    scale: float,
+) -> Host:
+    """The tables, each figure times `scale`; what launches cost is left out."""
+    ordered = sorted(ops.items(), key=lambda item: (-item[1][1], item[0]))
     rows = [
         (name, calls * scale, ns * scale, launches * scale)
-        for name, (calls, ns, launches) in sorted(
-            ops.items(), key=lambda item: (-item[1][1], item[0])
-        )
+        for name, (calls, ns, launches) in ordered
     ]
     total = sum(ns for _, _, ns, _ in rows)
     return Host(
@@ -60,9 +101,9 @@ def host_detail(trace: Trace, device: Device, steps: Steps, threads: dict[int, A
         op_ns=total if rows else None,
         python=_ranked(python, scale),
         modules=_ranked(modules, scale),
-        launch_call_ns=_launch_call(trace, device, steps, usable),
-        cost_per_launch_ns=_cost_per_launch(steps, usable),
-        launch_to_start_ns=_launch_to_start(trace, device, steps, usable),
+        launch_call_ns=None,
+        cost_per_launch_ns=None,
+        launch_to_start_ns=None,
     )
 
 
@@ -75,7 +116,7 @@ def _ranked(table: dict[str, float], scale: float) -> tuple[FunctionRow, ...]:
 
 def _ops(
     trace: Trace,
-    device: Device,
+    calls: Ints,
     lane: int,
     window: Intervals,
     activity: Activity,
@@ -91,7 +132,6 @@ def _ops(
     self_ns = iv.overlap_with(own, segments.start, segments.end)
     mine = counted[segments.owner]
     owner, self_ns = segments.owner[mine], self_ns[mine]
-    calls = device.links.calls
     around = owner_at(segments, trace.start[calls[trace.lane[calls] == lane]])
     around = around[around >= 0]
     around = around[counted[around]]

@@ -3,6 +3,9 @@
 A run folder is NAME/MODE/REPEAT/{run.json, trace.json.gz}. Any level of it can be named: the whole
 run, one mode, one repeat. Folders that are still being written (`.partial`) are not looked at.
 
+Where a launcher started several ranks, each has a folder in that of the repeat: NAME/MODE/REPEAT/
+rank-N. The first rank then stands for the run, and the others are told of beside it.
+
 A sweep is NAME/POINT/MODE/REPEAT: each point (`batch-8`, `length-128`, `batch-8-length-128`) is a
 run folder of its own, and its manifests say which point it is.
 """
@@ -27,6 +30,7 @@ from gaptrace.vocabulary import mode_order
 
 MANIFEST = "run.json"
 INDEX = "collect.json"
+_RANK = re.compile(r"rank-(\d+)")
 _POINT = re.compile(r"batch-(?P<batch>\d+)(?:-length-(?P<after>\d+))?|length-(?P<length>\d+)")
 
 
@@ -44,6 +48,12 @@ class RunCell:
     manifest: Manifest
     trace_path: Path | None
     times_path: Path | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """Which of several processes it is of; None where there was one."""
+        match = _RANK.fullmatch(self.path.absolute().name)
+        return int(match[1]) if match else None
 
     @property
     def status(self) -> str:
@@ -75,13 +85,15 @@ class RunFolder:
     """A run: its name and its cells, by mode in the usual order, then by repeat.
 
     missing: `MODE/REPEAT` that were to be recorded when the recording was stopped, and the reason
-    where there is one.
+    where there is one. of_ranks: the cells of all ranks, where there were several; `cells` then are
+    those of the first.
     """
 
     path: Path
     name: str
     cells: tuple[RunCell, ...]
     missing: tuple[str, ...] = ()
+    of_ranks: tuple[RunCell, ...] = ()
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -197,10 +209,20 @@ def read_run_folder(path: str | Path) -> RunFolder:
             f"{folder} is a folder without recorded runs",
             _inside(folder),
         )
-    cells = [_cell(manifest) for manifest in found]
-    cells.sort(key=lambda cell: (*mode_order(cell.mode), cell.repeat))
+    every = [_cell(manifest) for manifest in found]
+    every.sort(key=lambda cell: (*mode_order(cell.mode), cell.repeat, cell.rank or 0))
+    cells = _of_first_rank(every)
     name = _with_point(_name(cells, folder), cells)
-    return RunFolder(folder, name, tuple(cells), _missing_cells(folder, cells))
+    of_ranks = tuple(every) if len(every) > len(cells) else ()
+    return RunFolder(folder, name, tuple(cells), _missing_cells(folder, cells), of_ranks)
+
+
+def _of_first_rank(cells: list[RunCell]) -> list[RunCell]:
+    """Of each mode and repeat the cell of its first rank."""
+    first: dict[Path, RunCell] = {}
+    for cell in cells:
+        first.setdefault(cell.path if cell.rank is None else cell.path.parent, cell)
+    return list(first.values())
 
 
 def _stopped(folder: Path) -> m.CollectIndex | None:
@@ -281,15 +303,23 @@ def _inside(folder: Path) -> str:
 
 
 def _manifests(folder: Path) -> list[Path]:
-    """Manifests in the folder, at most two levels down, leaving out folders being written."""
+    """Manifests in the folder, at most two levels down, leaving out folders being written.
+
+    Those of ranks lie one level further down.
+    """
     found = []
-    for pattern in (MANIFEST, f"*/{MANIFEST}", f"*/*/{MANIFEST}"):
+    for pattern in (MANIFEST, f"*/{MANIFEST}", f"*/*/{MANIFEST}", f"*/*/rank-*/{MANIFEST}"):
         found += [
             path
             for path in sorted(folder.glob(pattern))
             if not any(part.startswith(".") for part in path.relative_to(folder).parts)
         ]
     return found
+
+
+def _repeat_folder(manifest: Path) -> Path:
+    folder = manifest.parent
+    return folder.parent if _RANK.fullmatch(folder.name) else folder
 
 
 def _cell(path: Path) -> RunCell:
@@ -309,7 +339,7 @@ def _cell(path: Path) -> RunCell:
     manifest = Manifest(RunInfo(str(path.parent), data))
     return RunCell(
         path=path.parent,
-        mode=manifest.mode or path.parent.parent.name,
+        mode=manifest.mode or _repeat_folder(path).parent.name,
         repeat=manifest.run.repeat or 1,
         manifest=manifest,
         trace_path=_file_of(path, manifest.files.trace),

@@ -58,6 +58,23 @@ class Script(Struct, frozen=True):
     exit_code: int | None = None
     error: str | None = None
     git: dict[str, Any] | None = None
+    launcher: tuple[str, ...] | None = None
+
+
+class Rank(Struct, frozen=True):
+    """Which process of how many a launcher started."""
+
+    rank: int | None = None
+    world_size: int | None = None
+    local_rank: int | None = None
+
+
+class Control(Struct, frozen=True):
+    """How a script that failed ended without the recorder: `fails`, `runs` or `unknown`."""
+
+    outcome: str | None = None
+    exit_code: int | None = None
+    seconds: float | None = None
 
 
 class Step(Struct, frozen=True):
@@ -607,6 +624,8 @@ class RunManifest(Struct, frozen=True):
     autotune: Autotune | None = None
     cudagraph_trees: GraphTrees | None = None
     notes: tuple[str, ...] | None = None
+    rank: Rank | None = None
+    control: Control | None = None
 
 
 class CollectCell(Struct, frozen=True):
@@ -619,6 +638,7 @@ class CollectCell(Struct, frozen=True):
     path: str | None = None
     exit_code: int | None = None
     reason: str | None = None
+    ranks: tuple[int, ...] | None = None
 
 
 class CollectIndex(Struct, frozen=True):
@@ -637,3 +657,5 @@ class CollectIndex(Struct, frozen=True):
     complete: bool | None = None
     exit_code: int | None = None
     decode_steps_available: int | None = None
+    launcher: tuple[str, ...] | None = None
+    as_is_reason: str | None = None

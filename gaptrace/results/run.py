@@ -140,10 +140,22 @@ class RunCell(Struct, frozen=True):
     path: str = ""
 
 
+class RankRow(Struct, frozen=True):
+    """One rank of one mode and repeat: its unprofiled step, or why there is none."""
+
+    mode: str
+    repeat: int
+    rank: int
+    step_ns: Maybe
+    reason: str | None
+    path: str
+
+
 class RunResult(Struct, frozen=True):
     """All cells of one run, in the order of the folder, and its modes side by side.
 
-    missing: `MODE/REPEAT` that were to be recorded when the recording was stopped.
+    missing: `MODE/REPEAT` that were to be recorded when the recording was stopped. ranks: of each
+    mode and repeat, where a launcher started several; all other figures are those of the first.
     """
 
     name: str
@@ -160,6 +172,7 @@ class RunResult(Struct, frozen=True):
     square: dict[str, SquareCell] = {}
     recorded: dict[str, Recorded] = {}
     notes: tuple[str, ...] = ()
+    ranks: tuple[RankRow, ...] = ()
     schema: str = field(default=RUN)
 
     def analysis(self, mode: str) -> AnalysisResult | None:

@@ -11,7 +11,7 @@ from gaptrace.measure.options import Options
 
 if TYPE_CHECKING:
     from gaptrace.reading.runfolder import RunFolder, SweepFolder
-    from gaptrace.results.run import SweepPoint, SweepResult
+    from gaptrace.results.run import RankRow, SweepPoint, SweepResult
     from gaptrace.runs.run import RunAnalysis, Watch
 
 
@@ -135,4 +135,20 @@ def _analyzed(
         return result, None if trace_path is None else partial(load_cell, found, cache=cache)
 
     cells = analyze_cells([cell(found) for found in folder.cells], options, watch)
-    return finished(RunAnalysis(folder.name, path, cells, folder.missing))
+    return finished(RunAnalysis(folder.name, path, cells, folder.missing, _ranks(folder)))
+
+
+def _ranks(folder: RunFolder) -> tuple[RankRow, ...]:
+    from gaptrace.results.run import RankRow
+
+    return tuple(
+        RankRow(
+            cell.mode,
+            cell.repeat,
+            cell.rank or 0,
+            cell.manifest.step_ns if cell.status == "ok" else None,
+            cell.reason or None,
+            str(cell.path),
+        )
+        for cell in folder.of_ranks
+    )

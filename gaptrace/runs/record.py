@@ -98,6 +98,7 @@ def run_result(run: RunAnalysis, square: Mapping[str, SquareCell]) -> r.RunResul
         square=dict(square),
         recorded={mode: found for mode in run.modes if (found := _recorded(run, mode)) is not None},
         notes=_notes(run),
+        ranks=run.ranks,
     )
 
 

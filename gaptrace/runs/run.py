@@ -16,7 +16,7 @@ from gaptrace.measure.startup import mode_start
 from gaptrace.measure.stats import median_place
 from gaptrace.quantity import EXACT, TRACED, Bound, Maybe
 from gaptrace.reading.manifest import Manifest
-from gaptrace.results.run import ModeStart, RunResult
+from gaptrace.results.run import ModeStart, RankRow, RunResult
 from gaptrace.trace import Trace
 
 
@@ -48,14 +48,15 @@ class CellResult:
 class RunAnalysis:
     """All cells of one run, in the order of the folder.
 
-    missing: modes and repeats that were to be recorded when the recording was stopped. result:
-    plain data, what `gaptrace analyze --json` prints.
+    missing: modes and repeats that were to be recorded when the recording was stopped. ranks: of
+    each cell, where there were several. result: plain data, what `gaptrace analyze --json` prints.
     """
 
     name: str
     path: str
     cells: tuple[CellResult, ...]
     missing: tuple[str, ...] = ()
+    ranks: tuple[RankRow, ...] = ()
     result: RunResult | None = None
 
     @property

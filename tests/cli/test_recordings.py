@@ -14,7 +14,7 @@ from gaptrace.compare.recording import record
 from gaptrace.measure.options import Options
 from gaptrace.measure.record import first_line
 from gaptrace.runs.read import read_run
-from tests.builders import events_json, op
+from tests.builders import events_json, mark, op
 from tests.compare.runs import manifest, write_run
 
 Out = pytest.CaptureFixture[str]
@@ -105,3 +105,28 @@ def test_a_recording_on_a_cpu_is_not_asked_for_the_gpu_profiler(
     out = capsys.readouterr().out
     assert "recorded on a CPU: of this recording only the unprofiled times count" in out
     assert "ProfilerActivity" not in out
+
+
+def test_a_recording_on_a_cpu_has_its_hosts_figures(tmp_path: Path, capsys: Out) -> None:
+    """Two complete steps and an open one; in each two mm of 10 µs, and an add of 4 within one."""
+    events = []
+    for number in range(3):
+        at = 100 * number
+        events += [mark(f"gaptrace.step#{number}", at=at, dur=90)]
+        events += [op("aten::mm", at=at + 10, dur=10), op("aten::mm", at=at + 30, dur=10)]
+        events += [op("aten::add", at=at + 32, dur=4)]
+    cell = eager(tmp_path, device={"type": "cpu", "name": "a CPU"})
+    (cell / "trace.json.gz").write_bytes(gzip.compress(events_json(*events)))
+    found = read_run(str(cell), Options(), use_cache=False).cells[0].analysis
+    assert found is not None
+    rows = {row.name: (row.calls, row.self_ns) for row in found.host.ops}
+    unit = rows["aten::add"][1] / 4
+    assert rows == {"aten::mm": (2.0, 16 * unit), "aten::add": (1.0, 4 * unit)}
+    assert found.host.op_calls == 3.0
+    assert found.quality.verdict == "limited"
+    assert "steps" in found.quality.reasons[0].withheld
+    assert main(["analyze", str(cell)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.startswith("On a CPU: ")
+    assert "aten::mm" in out
+    assert "GT004" not in out

@@ -131,7 +131,7 @@ def test_a_step_that_cannot_be_compiled_says_why(bench):
     )
     text = text.replace("    step.batch = 2\n", "    step.batch = 2\n    step.model = model\n")
     done = bench.collect("--modes", "compiled", *QUICK, bench.script(text))
-    assert done.code == 0, done.stderr
+    assert done.code == 125, done.stderr
     failure = done.run("compiled")["failure"]
     assert failure["kind"] == "compile_error"
     assert "no way to trace this" in failure["reason"]

@@ -233,11 +233,37 @@ def test_a_script_that_captures_by_itself_is_recorded_as_it_is(bench):
         "        graph.replay()\n",
     )
     done = bench.collect("--modes", "eager", *SHORT, bench.script(text), "200")
+    assert done.code == 125, done.stderr
+    assert done.run("eager")["failure"]["kind"] == "captured_by_script"
+    done = bench.collect("--force", *SHORT, bench.script(text), "200")
     show("own capture", done)
     assert done.code == 0, done.stderr
     run = done.run("as-is")
     assert run["step"]["call"] == "CUDAGraph.replay"
     assert run["steadiness"]["observed"]["graph launches"] >= 6
+
+
+def test_a_capture_of_the_script_is_left_alone_while_it_is_recorded(bench):
+    """It captures its own graph, by calls of the module, while the recorder already records it."""
+    text = LOOP.replace("Model().eval()", "Model().eval().cuda()").replace(
+        "    token = model(torch.arange(4)[None])[:, -1:].argmax(-1)\n"
+        "    for _ in range(steps):\n"
+        "        token = model(token)[:, -1:].argmax(-1)\n",
+        "    token = torch.zeros(1, 1, dtype=torch.long, device='cuda')\n"
+        "    static, graph = token.clone(), None\n"
+        "    for number in range(steps):\n"
+        "        token = model(token)[:, -1:].argmax(-1)\n"
+        "        if number in (3, 30, 60, 80):\n"
+        "            torch.cuda.synchronize()\n"
+        "            graph = torch.cuda.CUDAGraph()\n"
+        "            with torch.cuda.graph(graph):\n"
+        "                out = model(static)\n"
+        "            graph.replay()\n",
+    )
+    done = bench.collect("--modes", "as-is", *SHORT, bench.script(text), "200")
+    show("capture within", done)
+    assert done.code == 0, done.stderr
+    assert any("while a CUDA graph was captured" in note for note in done.run("as-is")["notes"])
 
 
 def test_pieces_are_captured_around_attention(bench):
