@@ -22,6 +22,8 @@ class StepFacts:
 
     tokens: int = 1
     tokens_source: str = "assumed"
+    uncached: bool = False
+    compiled_by: str = ""
     batch: int | None = None
     module: str | None = None
     call: str | None = None

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from gaptrace_collectors import hf
+from gaptrace_collectors.beams import beams_on_stack
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
-from gaptrace_collectors.decode_call import Call, read_call
-from gaptrace_collectors.discover import Discovery, compiled_by_script, wrap
+from gaptrace_collectors.decode_call import Call, StepReader
+from gaptrace_collectors.discover import CALL, Discovery, Found, wrap
 from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
-from gaptrace_collectors.hygiene import dynamo_frames
 from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH
 from gaptrace_collectors.recorder import Handler, Measurement, Recorder
 from gaptrace_collectors.runners import Runner, module_runner
+from gaptrace_collectors.script_compiles import compiled_by_script
 from gaptrace_collectors.steadiness import Observation
 
 if TYPE_CHECKING:
@@ -32,6 +35,12 @@ if TYPE_CHECKING:
 SWITCHED_OFF = "Hugging Face's automatic compilation was switched off for this mode"
 THREADS = "decode calls ran in another thread while one was being recorded: not recorded"
 BATCHES = "decode calls had another batch size than {}: not recorded"
+ASSISTED = "decode calls were made in assisted generation: not recorded"
+UNCACHED = (
+    "nothing is cached: every step computes all tokens so far anew ({} in the first step, one more"
+    " in each that follows), so steps get longer; a KV cache would leave one token per step"
+)
+BESIDE = "compiled by the script beside the step, in all modes: {}"
 
 
 class _ModuleSubject:
@@ -90,7 +99,9 @@ class ScriptRun:
         self._subject: _ModuleSubject | None = None
         self._recording = threading.Lock()
         self._passed: Counter[str] = Counter()  # what was not recorded, by why
-        self._switched_off = False
+        self._reader: StepReader | None = None
+        self._checked = False
+        self._notes: list[str] = []
         self.interruptions = 0  # calls between decode steps that were none
 
     def install(self) -> None:
@@ -100,36 +111,80 @@ class ScriptRun:
             hf.watch_automatic_compilation(self._found_automatic)
         else:
             hf.switch_off_automatic_compilation(self._note_switched_off)
+        hf.watch_assisted_generation(self.discovery.situations)
 
     def _note_switched_off(self) -> None:
-        self._switched_off = True
+        self._note(SWITCHED_OFF)
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
 
     @property
     def notes(self) -> list[str]:
         """What whoever reads the recording has to know."""
-        counted = [f"{count} {why}" for why, count in self._passed.items()]
-        return [SWITCHED_OFF, *counted] if self._switched_off else counted
+        beside = self.discovery.compiles.beside()
+        more = [BESIDE.format(beside)] if beside and not self.step.compiled_by else []
+        return [*self._notes, *more, *(f"{count} {why}" for why, count in self._passed.items())]
 
     # --- found ---------------------------------------------------------------------------------
 
-    def _found(self, module: nn.Module, call: Call) -> None:
+    def _found(self, found: Found) -> None:
+        module, method = found.module, found.method
         self.step.prefill_calls_seen = self.discovery.prefill_calls
-        compiled_by = compiled_by_script(module)
-        if compiled_by and self._info.mode is not AS_IS:
-            self._finish(_self_compiled(compiled_by))
-        inner = module._compiled_call_impl or module._call_impl
+        self._reader = found.reader
+        compiles = self.discovery.compiles
+        how = compiled_by_script(module) or compiles.inside(module)
+        if found.compiled is not None:
+            how = f"torch.compile on {found.compiled.__name__}"
+        self._compiled_by(how)
         device = next((t.device for t in (*module.parameters(), *module.buffers())), None)
         self._device.begin(device)
-        self._describe(module, call)
+        self._describe(module, found.call)
+        if found.compiled is not None:
+            self._begin_compiled(found.compiled)
+            return
+        if method == CALL:
+            call = module._compiled_call_impl or module._call_impl
+            named_like = module.forward
+        else:
+            call = named_like = getattr(module, method)
+            self.step.call = f"{self.step.module}.{method}: {self.step.call}"
         try:
             runner = module_runner(
-                module, self._info.mode, self._device, self._info.options, self.step.tokens
+                module,
+                self._info.mode,
+                self._device,
+                self._info.options,
+                found.call.sequences,
+                call,
             )
         except ModeFailureError as error:
             self._finish(error.failure)
             return
-        self._begin(runner, _ModuleSubject(module, module.forward), inner)
-        wrap(module, self._decode_or_prefill)
+        self._begin(runner, _ModuleSubject(module, named_like), call)
+        wrap(module, self._decode_or_prefill, method)
+
+    def _begin_compiled(self, compiled: Callable[..., Any]) -> None:
+        """The step is a function that the script compiled: it is recorded where it is called."""
+
+        def outermost(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if function is compiled:
+                return self._decode_or_prefill(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        self.step.call = f"{compiled.__name__}(), compiled by the script: {self.step.call}"
+        self._begin(Runner(compiled), _ModuleSubject(self.step.model, compiled), compiled)
+        self.discovery.compiles.outermost = outermost
+
+    def _compiled_by(self, how: str) -> None:
+        """The step's own code is compiled or captured by the script: leave, or say so."""
+        if not how:
+            return
+        self.step.compiled_by = how
+        if self._info.mode is not AS_IS:
+            self._finish(_self_compiled(how))
+        self._note(f"recorded as-is: the script compiles or captures the step by itself ({how})")
 
     def _found_automatic(
         self, module: nn.Module, make: Callable[[], Callable[..., Any]]
@@ -142,14 +197,14 @@ class ScriptRun:
         self._device.begin(next((t.device for t in module.parameters()), None))
         self._describe(module, None)
         self.step.call = "Hugging Face generate, compiled by itself"
+        self._compiled_by("Hugging Face's generate compiles its forward call")
         runner = Runner(compiled)
         self._begin(runner, _ModuleSubject(module, module.forward), module)
         return self._decode_or_prefill
 
     def _found_replay(self, graph: Any) -> None:
         """The script replays a graph of its own: each replay is a decode step."""
-        if self._info.mode is not AS_IS:
-            self._finish(_self_compiled("its own CUDA graph"))
+        self._compiled_by("its own CUDA graph")
         self._device.begin(None)
         self.step.call = "CUDAGraph.replay"
         self.step.tokens_source = "assumed: one per replay"
@@ -172,7 +227,23 @@ class ScriptRun:
 
     def _describe_call(self, call: Call) -> None:
         self.step.tokens = self.step.batch = call.sequences
-        self.step.call = f"{call.sequences} x {call.length} tokens in {call.where}"
+        self.step.call = str(call)
+        self.step.uncached = call.grows
+        if call.grows:
+            self._note(UNCACHED.format(call.length))
+        if call.packed:
+            self.step.tokens_source = "the call: one per sequence, packed into one row"
+        beams, source = beams_on_stack()
+        if beams is None:
+            self.step.tokens_source = (
+                f"the call: one per row; {source}() searches beams, how many is not known:"
+                " if rows are beams, give --tokens-per-step"
+            )
+        elif beams > 1 and call.sequences % beams == 0:
+            self.step.tokens = call.sequences // beams
+            self.step.tokens_source = (
+                f"the call: {call.sequences} rows, {beams} beams per sequence ({source})"
+            )
 
     def _begin(self, runner: Runner, subject: _ModuleSubject, prefill: Callable[..., Any]) -> None:
         self._runner = runner
@@ -191,8 +262,13 @@ class ScriptRun:
         self._phases = self.recorder.phases()
 
     def _check_done(self) -> None:
-        if self._info.mode in (EAGER, GRAPH) and dynamo_frames() > 0:
-            raise ModeFailureError(_self_compiled("torch.compile on a part of the step"))
+        self._checked = True
+        model = self.step.model
+        how = "" if model is None else self.discovery.compiles.inside(model)
+        if self._info.mode in (EAGER, GRAPH) and how:
+            raise ModeFailureError(_self_compiled(how))
+        if self._info.mode is AS_IS and not self.step.compiled_by:
+            self._compiled_by(how)
 
     # --- each call -----------------------------------------------------------------------------
 
@@ -202,12 +278,15 @@ class ScriptRun:
             self._passed[THREADS] += 1
             return self._pass_by(args, kwargs)
         try:
-            call = read_call(args, kwargs, last_numel=self.step.batch)
+            if self.discovery.situations.assisted:
+                self._passed[ASSISTED] += 1
+                return self._pass_by(args, kwargs)
+            call = self._read(args, kwargs)
             if call is None or not call.is_decode:
                 self.step.prefill_calls_seen += 1
                 return self._pass_by(args, kwargs)
             if self.step.batch is None:
-                self.step.tokens = self.step.batch = call.sequences
+                self._describe_call(call)
             elif call.sequences != self.step.batch and self.step.decode_steps_seen == 1:
                 # One call alone was taken for a step: it was a prompt laid out as [length, batch].
                 self.step.decode_steps_seen = 0
@@ -220,6 +299,23 @@ class ScriptRun:
             return self._decode(args, kwargs)
         finally:
             recording.release()
+
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        """What a call feeds. One of two tokens behind a first of one: nothing was cached."""
+        if self._reader is None:
+            self._reader = StepReader(Call(1, 1, ""))
+        call = self._reader.read(args, kwargs, self.step.batch)
+        first = self._reader.call
+        alone = self.step.decode_steps_seen == 1 and not first.grows and not first.packed
+        if call is None or not alone or call.sequences != first.sequences or call.length != 2:
+            return call
+        call = replace(call, grows=True)
+        self._reader = StepReader(call)
+        self.step.decode_steps_seen = 0
+        self.step.prefill_calls_seen += 1
+        self._describe_call(call)
+        self._record()
+        return call
 
     def _pass_by(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that is no step of this recording: as the script would have it."""
@@ -244,12 +340,22 @@ class ScriptRun:
             return runner(*args, **kwargs)
         try:
             handler = next(self._phases, None)
-            if handler is not None:
+            if handler is not None and self._checked:
                 return handler(runner, args, kwargs)
+            if handler is not None:
+                with self._watched():
+                    return handler(runner, args, kwargs)
         except ModeFailureError as error:
             self._finish(error.failure)
         self._finish(None)
         return runner(*args, **kwargs)
+
+    def _watched(self) -> contextlib.AbstractContextManager[None]:
+        """Notes what the script compiles or replays within a step that is checked."""
+        model = self.step.model
+        if model is None or self._info.mode not in (EAGER, GRAPH, AS_IS):
+            return contextlib.nullcontext()
+        return self.discovery.compiles.within(id(model))
 
     def _finish(self, failure: Failure | None) -> None:
         """Hand over; leave the script where the mode failed or nothing more is wanted."""

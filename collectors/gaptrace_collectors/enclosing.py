@@ -1,0 +1,156 @@
+"""What a module call is nested in: calls of larger modules on the stack, larger modules alive.
+
+A script that calls `model.forward(...)`, or a method that runs the model's blocks, never passes
+through the model's own `__call__`: the outermost call that hooks see is one of a block.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from gaptrace_collectors.failure import is_library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType, FrameType
+
+_DEEPEST = 200
+
+
+@dataclass(frozen=True)
+class EnclosingCall:
+    """A method of `owner` that is running now; `frame` tells one call of it from the next."""
+
+    owner: nn.Module
+    method: str
+    frame: FrameType
+
+    @property
+    def name(self) -> str:
+        """`Class.method`."""
+        return f"{type(self.owner).__name__}.{self.method}"
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What it was called with, as far as its variables still say so, `self` left out."""
+        code, values = self.frame.f_code, self.frame.f_locals
+        count = code.co_argcount + code.co_kwonlyargcount
+        named = {name: values[name] for name in code.co_varnames[1:count] if name in values}
+        rest: tuple[Any, ...] = ()
+        at = count
+        if code.co_flags & inspect.CO_VARARGS:
+            rest = tuple(values.get(code.co_varnames[at], ()))
+            at += 1
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            named |= values.get(code.co_varnames[at], {})
+        # Positional ones first, as they are in the signature: the token is usually among them.
+        first = code.co_varnames[1 : code.co_argcount]
+        args = tuple(named.pop(name) for name in first if name in named)
+        return args + rest, named
+
+
+def frames_above() -> Iterator[FrameType]:
+    """The frames of the script and its libraries that called into here, innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return
+        if not is_library(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
+def enclosing_calls(module: nn.Module) -> list[EnclosingCall]:
+    """Running methods of modules that contain `module`, outermost first, one per method.
+
+    A decorator's frame is not one: only a function found under its own name in the class counts,
+    since that is what can be wrapped.
+    """
+    calls: list[EnclosingCall] = []
+    for frame in frames_above():
+        code = frame.f_code
+        owner: Any = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if not issubclass(type(owner), nn.Module) or owner is module:
+            continue
+        if is_method(owner, code) and any(part is module for part in owner.modules()):
+            calls.append(EnclosingCall(owner, code.co_name, frame))
+    return calls[::-1]
+
+
+def is_method(owner: nn.Module, code: CodeType) -> bool:
+    """Whether `owner.NAME`, decorated or not, runs this code."""
+    found = vars(owner).get(code.co_name)
+    if found is None:
+        found = inspect.getattr_static(type(owner), code.co_name, None)
+    for _ in range(16):
+        found = getattr(found, "__func__", found)
+        if found is None or getattr(found, "__code__", None) is code:
+            return found is not None
+        found = getattr(found, "__wrapped__", None)
+    return False
+
+
+def live_modules() -> list[nn.Module]:
+    """Every module that is alive."""
+    return [item for item in gc.get_objects() if issubclass(type(item), nn.Module)]
+
+
+def larger_module(module: nn.Module) -> nn.Module | None:
+    """The largest live module that `module` is a part of; None where none has weights besides.
+
+    A plain wrapper (torch.compile's, DataParallel) adds no parameters, so it is not larger.
+    """
+    parents: dict[int, list[nn.Module]] = {}
+    for item in live_modules():
+        for child in item.__dict__.get("_modules", {}).values():
+            parents.setdefault(id(child), []).append(item)
+    above: dict[int, nn.Module] = {}
+    queue = [module]
+    while queue:
+        for parent in parents.get(id(queue.pop()), []):
+            if id(parent) not in above and parent is not module:
+                above[id(parent)] = parent
+                queue.append(parent)
+    own = {id(parameter) for parameter in module.parameters()}
+    sizes = {
+        key: sum(1 for parameter in parent.parameters() if id(parameter) not in own)
+        for key, parent in above.items()
+    }
+    largest = max(sizes, key=lambda key: sizes[key], default=None)
+    return above[largest] if largest is not None and sizes[largest] else None
+
+
+def another_model(module: nn.Module) -> bool:
+    """Whether a model of the same vocabulary is alive that shares nothing with this one."""
+    own = {id(part) for part in module.modules()}
+    words = {part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)}
+    vocabulary = max(words, default=0)
+    above = larger_module(module)
+    if above is not None:
+        own |= {id(part) for part in above.modules()}
+
+    def rivals() -> bool:
+        return any(
+            isinstance(part, nn.Embedding)
+            and part.num_embeddings == vocabulary
+            and id(part) not in own
+            for part in live_modules()
+        )
+
+    if not rivals():
+        return False
+    gc.collect()  # one that is garbage is none
+    return rivals()
+
+
+def script_line() -> str:
+    """`function (file:line)` of the innermost caller that is no library's; empty where none is."""
+    for frame in frames_above():
+        code = frame.f_code
+        return f"{code.co_name} ({code.co_filename}:{frame.f_lineno})"
+    return ""
