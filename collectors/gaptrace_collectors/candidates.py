@@ -53,6 +53,7 @@ class Candidates:
         self._situations = situations
         self._levels: dict[int, list[_Level]] = {}  # around a module's last decode call
         self._read: dict[tuple[int, str], tuple[FrameType, Call | None, CallHistory]] = {}
+        self._prompted: FrameType | None = None
         self._order: deque[int] = deque(maxlen=_REMEMBERED)
         self._larger: dict[int, weakref.ref[nn.Module] | None] = {}
         self._rivals: dict[int, bool] = {}
@@ -63,6 +64,7 @@ class Candidates:
         """Let go of everything, frames above all."""
         self._levels.clear()
         self._read.clear()
+        self._prompted = None
 
     def judge(self, module: nn.Module, call: Call | None) -> Step | None:
         """The step, where this call of `module` shows what it is; None where it does not yet."""
@@ -73,6 +75,7 @@ class Candidates:
             if (level.call is not None and level.call.is_decode)
             or (level.call is None and call is not None and call.is_decode)
         ]
+        self._prompt_around(levels)
         between = self._between(module)
         self._order.append(id(module))
         if stepping:
@@ -107,8 +110,6 @@ class Candidates:
         args, kwargs = enclosing.arguments()
         call = history.read(args, kwargs) or read_numbers(args, kwargs)
         self._read[key] = (enclosing.frame, call, history)
-        if call is not None and not call.is_decode:
-            self._prompt(enclosing.owner, call)
         return _Level(enclosing, call)
 
     @staticmethod
@@ -135,6 +136,14 @@ class Candidates:
         if drafting and not call.embedded:
             self._situations.verified(module)
             self._beside.clear()
+
+    def _prompt_around(self, levels: list[_Level]) -> None:
+        """Count a method that runs on a prompt, once for each time it runs."""
+        fed = [level for level in levels if level.call is not None and not level.call.is_decode]
+        if fed and fed[0].enclosing.frame is not self._prompted:
+            self._prompted = fed[0].enclosing.frame
+            assert fed[0].call is not None
+            self._prompt(fed[0].enclosing.owner, fed[0].call)
 
     def _alone(self, module: nn.Module, call: Call, between: set[int]) -> Step | None:
         """A decode call that no method of a larger module encloses, or only a loop."""

@@ -95,6 +95,7 @@ class Collection:
         self._root = os.path.join(request.out, request.name)
         self._state = _State()
         self._scratch = ""
+        self._self_compiled = ""  # why the script is recorded as-is
         self._cache_dir = request.cache_dir and os.path.abspath(request.cache_dir)
         if request.cache_dir == CACHE_IN_RUN:
             self._cache_dir = os.path.abspath(os.path.join(self._root, CACHE_FOLDER))
@@ -216,7 +217,7 @@ class Collection:
                     break  # a mode that cannot work cannot work three times
 
     def _as_is(self, batch: int | None) -> None:
-        _say("the script compiles or captures by itself: recording it as-is")
+        _say(self._self_compiled)
         self._options = dataclasses.replace(self._options, modes=(AS_IS.id,))
         self._cells_of(batch)
 
@@ -310,6 +311,7 @@ class Collection:
         failure = run["failure"]
         if failure is not None and failure["kind"] == "self_compiled":
             shutil.rmtree(partial, ignore_errors=True)
+            self._self_compiled = str(failure["reason"])
             return "self_compiled"
         os.makedirs(os.path.dirname(final), exist_ok=True)
         files.publish(partial, final)
@@ -400,6 +402,8 @@ class Collection:
         _say("unprofiled step, median:")
         for row in rows:
             sys.stderr.write(row + "\n")
+        if self._self_compiled:
+            _say(f"only as-is: {self._self_compiled}")
         _say(f"Wrote {self._root}")
         good = [cell for cell in self._state.cells if cell["status"] == "ok"]
         if not good:

@@ -227,7 +227,7 @@ class ScriptRun:
 
     def _describe_call(self, call: Call) -> None:
         self.step.tokens = self.step.batch = call.sequences
-        self.step.call = str(call)
+        self.step.call = self.step.call or str(call)
         self.step.uncached = call.grows
         if call.grows:
             self._note(UNCACHED.format(call.length))
@@ -291,6 +291,7 @@ class ScriptRun:
                 # One call alone was taken for a step: it was a prompt laid out as [length, batch].
                 self.step.decode_steps_seen = 0
                 self.step.prefill_calls_seen += 1
+                self.step.call = None
                 self._describe_call(call)
                 self._record()
             elif call.sequences != self.step.batch:
@@ -313,6 +314,7 @@ class ScriptRun:
         self._reader = StepReader(call)
         self.step.decode_steps_seen = 0
         self.step.prefill_calls_seen += 1
+        self.step.call = None
         self._describe_call(call)
         self._record()
         return call
@@ -375,5 +377,5 @@ class ScriptRun:
 def _self_compiled(how: str) -> Failure:
     return Failure(
         "self_compiled",
-        f"the script compiles or captures by itself ({how}); it is recorded as-is instead",
+        f"the script compiles or captures the step by itself ({how}); it is recorded as-is",
     )

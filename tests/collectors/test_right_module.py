@@ -1,0 +1,141 @@
+"""The step is the outermost call made once per token, however a script makes it."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from tests.collectors import step_scripts as scripts  # noqa: E402
+from tests.collectors.conftest import QUICK  # noqa: E402
+
+EAGER = ("--modes", "eager", *QUICK)
+
+
+def recorded(bench, text, *words):
+    """The run.json of a script recorded eagerly."""
+    done = bench.collect(*EAGER, bench.script(text), *words)
+    assert done.code == 0, done.stderr
+    run = done.run("eager")
+    assert run["status"] == "ok"
+    assert len(done.marks("eager")) == 6
+    return run
+
+
+def refused(bench, text):
+    """What is said where no step can be found, as one line."""
+    done = bench.collect(*EAGER, bench.script(text))
+    assert done.code == 125, done.stderr
+    assert "no decode step was found" in done.stderr
+    return " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("script", "module", "call"),
+    [
+        ("FORWARD", "GPT", "GPT.forward: 1 x 1 tokens in argument 0"),
+        ("METHOD", "Decoder", "Decoder.decode_one: 1 x 1 tokens in argument 0"),
+        ("NUMBERS", "Decoder", "Decoder.decode_one: 1 x 1 tokens in argument 0"),
+        ("SILENT", "Decoder", "Decoder.step: 1 x 1 tokens in Block within Decoder.step"),
+        ("LIGHTNING", "GPT", "1 x 1 tokens in argument 0"),
+        ("PLAIN_OBJECT", "GPT", "1 x 1 tokens in argument 0"),
+        ("DATA_PARALLEL", "DataParallel", "1 x 1 tokens in argument 0"),
+    ],
+)
+def test_the_whole_model_is_the_step(bench, script, module, call):
+    run = recorded(bench, getattr(scripts, script))
+    assert run["step"]["module"] == module
+    assert run["step"]["call"] == call
+    assert run["step"]["tokens"] == 1
+    assert run["bytes"]["weights_read_per_step"] == scripts.WEIGHTS
+    assert 50 <= run["step"]["decode_steps_seen"] <= 60
+    assert run["step"]["prefill_calls_seen"] == 1
+
+
+def test_a_trunk_fed_tokens_within_forward_is_not_the_step(bench):
+    run = recorded(bench, scripts.TRUNK)
+    assert run["step"]["module"] == "LM"
+    assert run["step"]["call"].startswith("LM.forward: 1 x 1")
+
+
+@pytest.mark.slow
+def test_a_method_is_compiled_as_the_step(bench):
+    text = scripts.METHOD.replace("[:, -1:].argmax(-1)\n\nmodel", "\n\nmodel").replace(
+        "model.decode_one(token)", "model.decode_one(token.argmax(-1))"
+    )
+    text = text.replace("model.start(prompt)", "model.start(prompt)[:, -1:]")
+    done = bench.collect("--modes", "eager,compiled", *QUICK, bench.script(text))
+    assert done.code == 0, done.stderr
+    run = done.run("compiled")
+    assert run["status"] == "ok"
+    assert run["compile"]["frames"] >= 1
+    assert run["outputs"]["status"] in ("equal", "close")
+    assert run["steadiness"]["observed"]["compiled regions"] >= 5
+
+
+def test_parts_called_one_by_one_are_told_with_their_caller(bench):
+    said = refused(bench, scripts.PARTS)
+    assert "parts of GPT (Block and others) are called one by one from step (" in said
+    assert "script.py:" in said
+    assert "define build()" in said
+
+
+def test_a_loop_without_a_cache_has_steps_that_grow(bench):
+    run = recorded(bench, scripts.UNCACHED)
+    assert run["step"]["tokens"] == 1
+    assert run["step"]["call"] == "1 x 6 tokens in argument 0, all of them computed anew"
+    assert any("nothing is cached" in note for note in run["notes"])
+    assert run["step"]["decode_steps_seen"] == 59  # the first call cannot be told from a prompt
+
+
+def test_a_loop_without_a_cache_from_a_single_token(bench):
+    text = scripts.UNCACHED.replace("ids = prompt", "ids = prompt[:, :1]")
+    run = recorded(bench, text)
+    assert run["step"]["call"] == "1 x 2 tokens in argument 0, all of them computed anew"
+    assert run["step"]["decode_steps_seen"] == 59
+
+
+def test_a_loop_without_a_cache_through_forward(bench):
+    run = recorded(bench, scripts.UNCACHED.replace("model(ids)", "model.forward(ids)"))
+    assert run["step"]["module"] == "GPT"
+    assert any("nothing is cached" in note for note in run["notes"])
+
+
+def test_a_draft_is_not_taken_for_the_model(bench):
+    said = refused(bench, scripts.SPECULATIVE)
+    assert "GPT drafts tokens and GPT verifies several at once" in said
+    assert "step.tokens" in said
+
+
+def test_several_tokens_per_call_are_told(bench):
+    said = refused(bench, scripts.LOOKUP)
+    assert "GPT is fed 3 to 5 tokens at once" in said
+    assert "prompt lookup" in said
+
+
+def test_sequences_packed_into_a_row_are_counted(bench):
+    run = recorded(bench, scripts.PACKED)
+    assert run["step"]["tokens"] == run["step"]["batch"] == 4
+    assert run["step"]["tokens_source"] == "the call: one per sequence, packed into one row"
+    assert run["step"]["prefill_calls_seen"] == 1
+
+
+def test_beams_are_no_sequences(bench):
+    run = recorded(bench, scripts.BEAMS)
+    assert run["step"]["batch"] == 8
+    assert run["step"]["tokens"] == 2
+    assert (
+        "8 rows, 4 beams per sequence (beam_size of beam_search())" in run["step"]["tokens_source"]
+    )
+
+
+def test_beams_of_unknown_number_are_told(bench):
+    text = scripts.BEAMS.replace("beam_size", "k")
+    run = recorded(bench, text)
+    assert run["step"]["tokens"] == 8
+    assert "--tokens-per-step" in run["step"]["tokens_source"]
+
+
+def test_turns_of_a_chat(bench):
+    run = recorded(bench, scripts.CHAT)
+    assert run["step"]["decode_steps_seen"] == 100
+    assert run["step"]["prefill_calls_seen"] == 4
