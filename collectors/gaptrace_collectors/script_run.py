@@ -15,6 +15,7 @@ from torch import nn
 
 from gaptrace_collectors import hf
 from gaptrace_collectors.beams import beams_on_stack
+from gaptrace_collectors.bytes_read import COMPILED_BY_SCRIPT, ReadsObserver
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.decode_call import Call, StepReader
 from gaptrace_collectors.discover import CALL, Discovery, Found, wrap
@@ -259,7 +260,19 @@ class ScriptRun:
             self._subject, self._runner, self._device, self._info, self.measurements, self._outputs
         )
         self.recorder.on_check_done = self._check_done
+        self.recorder.reads = self._reads()
         self._phases = self.recorder.phases()
+
+    def _reads(self) -> ReadsObserver | None:
+        assert self._prefill is not None
+        assert self._subject is not None
+        model = self.step.model
+        if model is None:
+            return None
+        named_like = self._subject.named_like()
+        reads = ReadsObserver(model, model, "module", named_like, self._prefill, self._device)
+        reads.why_not = COMPILED_BY_SCRIPT if self.step.compiled_by else ""
+        return reads
 
     def _check_done(self) -> None:
         self._checked = True
