@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gaptrace_collectors.situations import Situations
 
 _REMEMBERED = 512
+_REPLAY = 0  # no object has this id
 _STEPS_BESIDE_ANOTHER = 16
 
 
@@ -65,6 +66,15 @@ class Candidates:
         self._levels.clear()
         self._read.clear()
         self._prompted = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a module was fed one token and more calls are to tell whether it is the step."""
+        return bool(self._levels or self._beside)
+
+    def replayed(self) -> None:
+        """The script replayed a graph of its own, which may be the step without this module."""
+        self._order.append(_REPLAY)
 
     def judge(self, module: nn.Module, call: Call | None) -> Step | None:
         """The step, where this call of `module` shows what it is; None where it does not yet."""
@@ -169,7 +179,7 @@ class Candidates:
         names = {id(part): name for name, part in larger.named_modules()}
         name = names.get(id(module), "")
         of_a_stack = call.embedded and name.rsplit(".", 1)[-1].isdigit()
-        others = between & names.keys()
+        others = between & {*names, _REPLAY}
         first = id(module) in others
         if not of_a_stack and not others:
             return True

@@ -90,7 +90,9 @@ class Discovery:
                 discovery._local.inside = False
 
         def watched_replay(graph: Any) -> None:
-            count = discovery._replays[graph] = discovery._replays.get(graph, 0) + 1
+            count = discovery._replays.get(graph, 0) + (not discovery._candidates.waiting)
+            discovery._replays[graph] = count
+            discovery._candidates.replayed()
             if count >= discovery._REPLAYS_BEFORE_FOUND:
                 discovery.remove()
                 discovery._on_replay(graph)

@@ -177,9 +177,11 @@ class Recorder:
         if reads is None or reads.kv or reads.weights or self.runner.buckets:
             yield plain
             return
-        sizes = {name: place.nbytes for name, place in self.placed.caches().items()}
-        grew = {item.what for item in self.observed.grew_state()}
-        reads.grown = {name: size for name, size in sizes.items() if name in grew}
+        reads.grown = {
+            name: cache.nbytes
+            for name, cache in self.placed.caches().items()
+            if any(step[name].shape != cache.shape for step in self.observed.steps if name in step)
+        }
         yield reads.handler
         before = self.shared_sections["peak_before"]
         for name, peak in reads.peak.items():

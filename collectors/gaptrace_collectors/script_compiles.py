@@ -23,6 +23,7 @@ from gaptrace_collectors.hygiene import dynamo_frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+OWN_GRAPH = "its own CUDA graph"
 Original = "_torchdynamo_orig_callable"
 
 
@@ -40,6 +41,7 @@ class ScriptCompiles:
         self.seen: Counter[str] = Counter()  # compiled functions that ran anywhere
         self._compile: Callable[..., Any] = torch.compile
         self._inside: dict[int, set[str]] = {}  # by the id of the module whose call it was
+        self._library: dict[int, set[str]] = {}
         self._local = threading.local()
 
     def install(self) -> None:
@@ -69,8 +71,7 @@ class ScriptCompiles:
         def telling(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return compiled(*args, **kwargs)
-            if not library:
-                compiles._note(label)
+            compiles._note(label, library)
             outermost = compiles.outermost
             if outermost is None or library or compiles.key is not None:
                 return compiled(*args, **kwargs)
@@ -83,10 +84,16 @@ class ScriptCompiles:
         """The module or function whose call this thread is in."""
         return getattr(self._local, "key", None)
 
-    def _note(self, label: str) -> None:
-        self.seen[label] += 1
+    def note_replay(self) -> None:
+        """A CUDA graph of the script's was replayed."""
+        self._note(OWN_GRAPH, library=None)
+
+    def _note(self, label: str, library: object) -> None:
+        if not library:
+            self.seen[label] += 1
         if self.key is not None:
-            self._inside.setdefault(self.key, set()).add(label)
+            noted = self._library if library else self._inside
+            noted.setdefault(self.key, set()).add(label)
 
     @contextlib.contextmanager
     def within(self, key: int) -> Iterator[None]:
@@ -103,17 +110,44 @@ class ScriptCompiles:
             new = dynamo_frames() - frames
             for metric in dynamo_records.metrics()[-new:] if new > 0 else []:
                 name, place = getattr(metric, "co_name", None), getattr(metric, "co_filename", None)
-                if name and place and not is_library(place):
-                    self._inside.setdefault(key, set()).add(f"torch.compile on {name}")
+                if name and place:
+                    noted = self._library if is_library(place) else self._inside
+                    noted.setdefault(key, set()).add(f"torch.compile on {name}")
 
     def inside(self, module: nn.Module) -> str:
-        """A compiled function that ran inside calls of `module`, or an empty text."""
-        return min(self._inside.get(id(module), ()), default="")
+        """A function of the script's that ran compiled inside `module`, or an empty text."""
+        return _any(self._inside, module)
+
+    def library_inside(self, module: nn.Module) -> str:
+        """A function of torch's own that compiled itself inside `module`, or an empty text."""
+        return _any(self._library, module)
 
     def beside(self) -> str:
         """Compiled functions that ran outside of any module call, or an empty text."""
         within = set().union(*self._inside.values()) if self._inside else set()
         return ", ".join(sorted(set(self.seen) - within))
+
+
+@contextlib.contextmanager
+def replays_within(compiles: ScriptCompiles) -> Iterator[None]:
+    """Graphs that the script replays in here are noted like what it compiled."""
+    replay = torch.cuda.CUDAGraph.replay
+
+    def noted(graph: Any) -> None:
+        compiles.note_replay()
+        replay(graph)
+
+    torch.cuda.CUDAGraph.replay = noted
+    try:
+        yield
+    finally:
+        torch.cuda.CUDAGraph.replay = replay
+
+
+def _any(noted: dict[int, set[str]], module: nn.Module) -> str:
+    """What was noted first by name for a module or a part of it, called from outside or not."""
+    labels = {label for part in module.modules() for label in noted.get(id(part), ())}
+    return min(labels, default="")
 
 
 def compiled_by_script(module: nn.Module) -> str:

@@ -23,53 +23,23 @@ from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
 from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH
 from gaptrace_collectors.recorder import Handler, Measurement, Recorder
 from gaptrace_collectors.runners import Runner, module_runner
-from gaptrace_collectors.script_compiles import compiled_by_script
-from gaptrace_collectors.steadiness import Observation
+from gaptrace_collectors.script_compiles import compiled_by_script, replays_within
+from gaptrace_collectors.script_subject import (
+    ASSISTED,
+    BATCHES,
+    BESIDE,
+    SWITCHED_OFF,
+    THREADS,
+    UNCACHED,
+    ModuleSubject,
+)
+from gaptrace_collectors.step_reads import SEES_COMPILED_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.outputs import Outputs
-
-
-SWITCHED_OFF = "Hugging Face's automatic compilation was switched off for this mode"
-THREADS = "decode calls ran in another thread while one was being recorded: not recorded"
-BATCHES = "decode calls had another batch size than {}: not recorded"
-ASSISTED = "decode calls were made in assisted generation: not recorded"
-UNCACHED = (
-    "nothing is cached: every step computes all tokens so far anew ({} in the first step, one more"
-    " in each that follows), so steps get longer; a KV cache would leave one token per step"
-)
-BESIDE = "compiled by the script beside the step, in all modes: {}"
-
-
-class _ModuleSubject:
-    """The module and the objects passed to it, as what is observed."""
-
-    entry = "script"
-    can_reset = False
-    can_seek = False
-
-    def __init__(self, module: nn.Module | None, call: Callable[..., Any]) -> None:
-        self._module = module
-        self._named_like = call
-
-    def observation(self) -> Observation:
-        return Observation(self._module, "module")
-
-    def named_like(self) -> Callable[..., Any]:
-        return self._named_like
-
-    def reset(self) -> None:
-        """A script goes on by itself."""
-
-    def seek(self, length: int) -> None:
-        """A script cannot be sent anywhere."""
-
-    def kv_bytes(self) -> int | None:
-        """A script does not say."""
-        return None
 
 
 class ScriptRun:
@@ -97,7 +67,7 @@ class ScriptRun:
         self._runner: Runner | None = None
         self._prefill: Callable[..., Any] | None = None
         self._done = False
-        self._subject: _ModuleSubject | None = None
+        self._subject: ModuleSubject | None = None
         self._recording = threading.Lock()
         self._passed: Counter[str] = Counter()  # what was not recorded, by why
         self._reader: StepReader | None = None
@@ -163,7 +133,7 @@ class ScriptRun:
         except ModeFailureError as error:
             self._finish(error.failure)
             return
-        self._begin(runner, _ModuleSubject(module, named_like), call)
+        self._begin(runner, ModuleSubject(module, named_like), call)
         wrap(module, self._decode_or_prefill, method)
 
     def _begin_compiled(self, compiled: Callable[..., Any]) -> None:
@@ -175,7 +145,7 @@ class ScriptRun:
             return function(*args, **kwargs)
 
         self.step.call = f"{compiled.__name__}(), compiled by the script: {self.step.call}"
-        self._begin(Runner(compiled), _ModuleSubject(self.step.model, compiled), compiled)
+        self._begin(Runner(compiled), ModuleSubject(self.step.model, compiled), compiled)
         self.discovery.compiles.outermost = outermost
 
     def _compiled_by(self, how: str) -> None:
@@ -200,7 +170,7 @@ class ScriptRun:
         self.step.call = "Hugging Face generate, compiled by itself"
         self._compiled_by("Hugging Face's generate compiles its forward call")
         runner = Runner(compiled)
-        self._begin(runner, _ModuleSubject(module, module.forward), module)
+        self._begin(runner, ModuleSubject(module, module.forward), module)
         return self._decode_or_prefill
 
     def _found_replay(self, graph: Any) -> None:
@@ -210,7 +180,7 @@ class ScriptRun:
         self.step.call = "CUDAGraph.replay"
         self.step.tokens_source = "assumed: one per replay"
         replay = torch.cuda.CUDAGraph.replay
-        self._begin(Runner(replay), _ModuleSubject(None, replay), replay)
+        self._begin(Runner(replay), ModuleSubject(None, replay), replay)
 
         def recorded(self_graph: Any) -> None:
             if self_graph is graph:
@@ -246,7 +216,7 @@ class ScriptRun:
                 f"the call: {call.sequences} rows, {beams} beams per sequence ({source})"
             )
 
-    def _begin(self, runner: Runner, subject: _ModuleSubject, prefill: Callable[..., Any]) -> None:
+    def _begin(self, runner: Runner, subject: ModuleSubject, prefill: Callable[..., Any]) -> None:
         self._runner = runner
         self._prefill = prefill
         self._subject = subject
@@ -271,8 +241,17 @@ class ScriptRun:
             return None
         named_like = self._subject.named_like()
         reads = ReadsObserver(model, model, "module", named_like, self._prefill, self._device)
-        reads.why_not = COMPILED_BY_SCRIPT if self.step.compiled_by else ""
+        reads.why_not = self._why_not_read()
         return reads
+
+    def _why_not_read(self) -> str:
+        """Why no step may be run with its reads counted."""
+        if self.step.compiled_by:
+            return COMPILED_BY_SCRIPT
+        model = self.step.model
+        if SEES_COMPILED_PARTS or model is None:
+            return ""
+        return self.discovery.compiles.library_inside(model) and "a library compiles a part of it"
 
     def _check_done(self) -> None:
         self._checked = True
@@ -365,12 +344,16 @@ class ScriptRun:
         self._finish(None)
         return runner(*args, **kwargs)
 
-    def _watched(self) -> contextlib.AbstractContextManager[None]:
+    def _watched(self) -> contextlib.AbstractContextManager[Any]:
         """Notes what the script compiles or replays within a step that is checked."""
-        model = self.step.model
-        if model is None or self._info.mode not in (EAGER, GRAPH, AS_IS):
+        model, mode = self.step.model, self._info.mode
+        if model is None or mode not in (EAGER, GRAPH, AS_IS):
             return contextlib.nullcontext()
-        return self.discovery.compiles.within(id(model))
+        watching = contextlib.ExitStack()
+        watching.enter_context(self.discovery.compiles.within(id(model)))
+        if mode is not GRAPH:  # whose replays are the recorder's own
+            watching.enter_context(replays_within(self.discovery.compiles))
+        return watching
 
     def _finish(self, failure: Failure | None) -> None:
         """Hand over; leave the script where the mode failed or nothing more is wanted."""

@@ -26,6 +26,8 @@ _ASSIGNING = (
     *("copy_", "index_copy_", "index_put_", "_index_put_impl_", "scatter_", "fill_", "zero_"),
     *("masked_fill_", "masked_scatter_", "_foreach_copy_", "set_", "resize_"),
 )
+# Older versions cannot look at a step of which a library compiles a part.
+SEES_COMPILED_PARTS = hasattr(TorchDispatchMode, "ignore_compile_internals")
 _GATHERING = ("index", "_unsafe_index", "index_select", "gather", "take_along_dim", "take")
 _LENGTHS = re.compile(
     r"(cache_?)?seq_?lens?(_k|_kv)?|seqused_k|context_lens|kv_lens|cache_seqlens", re.IGNORECASE
@@ -36,6 +38,11 @@ class StepReads(TorchDispatchMode):  # type: ignore[misc]
     """A context in which one step runs; `watched` tensors are counted."""
 
     supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """What a library compiles inside the step runs compiled, as in any other step."""
+        return True
 
     def __init__(self, watched: Iterable[torch.Tensor]) -> None:
         super().__init__()
