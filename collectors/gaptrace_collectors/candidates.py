@@ -104,8 +104,9 @@ class Candidates:
             )
             return None
         if not call.is_decode:
-            if not levels or all(level.call is None for level in levels):
-                self._prompt(module, call)
+            if all(level.call is None for level in levels):
+                self._situations.prompt(module, call)
+            self._fed(module, call)
             return None
         return self._alone(module, call, between)
 
@@ -140,10 +141,12 @@ class Candidates:
             since.add(key)
         return {id(module)}
 
-    def _prompt(self, module: nn.Module, call: Call) -> None:
-        self._situations.prompt(module, call)
-        drafting = [key for key in self._beside if key != id(module)]
-        if drafting and not call.embedded:
+    def _fed(self, module: nn.Module, call: Call) -> None:
+        """Several tokens: a prompt, or what another model drafted."""
+        if call.embedded:
+            return
+        self._situations.prompted(module)
+        if any(key != id(module) for key in self._beside):
             self._situations.verified(module)
             self._beside.clear()
 
@@ -153,7 +156,7 @@ class Candidates:
         if fed and fed[0].enclosing.frame is not self._prompted:
             self._prompted = fed[0].enclosing.frame
             assert fed[0].call is not None
-            self._prompt(fed[0].enclosing.owner, fed[0].call)
+            self._situations.prompt(fed[0].enclosing.owner, fed[0].call)
 
     def _alone(self, module: nn.Module, call: Call, between: set[int]) -> Step | None:
         """A decode call that no method of a larger module encloses, or only a loop."""

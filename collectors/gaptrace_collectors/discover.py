@@ -134,7 +134,10 @@ class Discovery:
             found = self._candidates.judge(module, call)
             if found is not None and self.installed:
                 self.remove()
-                self._on_found(_found(module, found))
+                step = _found(module, found)
+                if step.method != CALL:
+                    self.situations.enclosed(f"{type(step.module).__name__}.{step.method}")
+                self._on_found(step)
 
     def _history(self, module: nn.Module) -> CallHistory:
         known = self._histories.get(id(module))

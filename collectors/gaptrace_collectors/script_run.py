@@ -19,6 +19,7 @@ from gaptrace_collectors.bytes_read import COMPILED_BY_SCRIPT, ReadsObserver
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.decode_call import Call, StepReader
 from gaptrace_collectors.discover import CALL, Discovery, Found, wrap
+from gaptrace_collectors.enclosing import larger_module
 from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
 from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH
 from gaptrace_collectors.recorder import Handler, Measurement, Recorder
@@ -28,6 +29,7 @@ from gaptrace_collectors.script_subject import (
     ASSISTED,
     BATCHES,
     BESIDE,
+    PART,
     SWITCHED_OFF,
     THREADS,
     UNCACHED,
@@ -111,6 +113,9 @@ class ScriptRun:
         self._compiled_by(how)
         device = next((t.device for t in (*module.parameters(), *module.buffers())), None)
         self._device.begin(device)
+        larger = larger_module(module)
+        if larger is not None:
+            self._note(PART.format(type(module).__name__, type(larger).__name__))
         self._describe(module, found.call)
         if found.compiled is not None:
             self._begin_compiled(found.compiled)

@@ -19,6 +19,7 @@ UNCACHED = (
     "nothing is cached: every step computes all tokens so far anew ({} in the first step, one more"
     " in each that follows), so steps get longer; a KV cache would leave one token per step"
 )
+PART = "{} is a part of {}: of the weights only its own are counted as read"
 BESIDE = "compiled by the script beside the step, in all modes: {}"
 
 

@@ -36,7 +36,8 @@ class Situations:
         self._training: Counter[str] = Counter()
         self._lengths: dict[str, Counter[int]] = {}
         self._prompted: dict[int, weakref.ref[nn.Module]] = {}
-        self._drafts: str = ""
+        self._drafts = ""
+        self._method = ""
         self._verified: Counter[tuple[str, str]] = Counter()
         self._parts: dict[str, tuple[str, str]] = {}
 
@@ -55,7 +56,10 @@ class Situations:
         self._seen[f"{name}: {call.sequences} x {call.length} tokens"] += 1
         if not call.embedded:
             self._lengths.setdefault(name, Counter())[call.length] += 1
-            self._prompted[id(module)] = weakref.ref(module)
+
+    def prompted(self, module: nn.Module) -> None:
+        """A model was fed several tokens at once."""
+        self._prompted[id(module)] = weakref.ref(module)
 
     def others_than(self, module: nn.Module) -> bool:
         """Whether another model, no part of this one nor the whole of it, was given a prompt."""
@@ -80,8 +84,14 @@ class Situations:
         """A part of a larger model was called by itself."""
         self._parts.setdefault(type(larger).__name__, (type(module).__name__, line))
 
+    def enclosed(self, method: str) -> None:
+        """A method was found that encloses the step, and wrapped for its next call."""
+        self._method = method
+
     def explanation(self) -> tuple[str, str]:
         """What was seen and what to do about it."""
+        if self._method:
+            return self._never_called_again()
         if self.assisted_by:
             return self._assisted()
         verifying = [pair for pair, count in self._verified.items() if count > 1]
@@ -98,6 +108,14 @@ class Situations:
         if several is not None:
             return several
         return self._rest()
+
+    def _never_called_again(self) -> tuple[str, str]:
+        return (
+            f"{self._method} makes a step, but was not called again after two of them, or only"
+            " through a reference that was taken before",
+            f"let the script look {self._method} up at each step, as in model(...) or"
+            " model.forward(...), and make more steps",
+        )
 
     def _assisted(self) -> tuple[str, str]:
         return (

@@ -136,8 +136,8 @@ def direct_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
         for n, item in enumerate(value):
             yield from direct_tensors(item, f"{path}[{n}]")
     elif type(value) is dict:
-        for key, item in value.items():
-            yield from direct_tensors(item, f"{path}[{key!r}]")
+        for n, (key, item) in enumerate(value.items()):
+            yield from direct_tensors(item, f"{path}[{_key(key, n)}]")
 
 
 def flat_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:

@@ -84,3 +84,17 @@ model.generation_config.suppress_tokens = [63]
 model.generation_config.begin_suppress_tokens = None
 model.generate(torch.randn(2, 8, 100), max_new_tokens=70, do_sample=False)
 """
+
+WINDOW = """
+import torch
+from transformers import Gemma3TextConfig, Gemma3ForCausalLM
+
+config = Gemma3TextConfig(
+    num_hidden_layers=2, hidden_size=32, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+    intermediate_size=64, vocab_size=64, eos_token_id=None, pad_token_id=0, sliding_window=5,
+    layer_types=["sliding_attention", "full_attention"],
+)
+torch.manual_seed(0)
+model = Gemma3ForCausalLM(config).eval()
+model.generate(torch.arange(1, 9)[None], max_new_tokens=60, do_sample=False)
+"""

@@ -346,3 +346,137 @@ FLEX = (
     )
     + PLAIN_OBJECT.split("steps = 60\n")[1]
 )
+
+# --- models within others
+
+SPECULATIVE_IN_ONE = (
+    GPT
+    + """
+class Speculative(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.target, self.draft = GPT(), GPT(depth=1)
+
+    def generate(self, ids):
+        caches, drafting = caches_of(self.target), caches_of(self.draft)
+        token = self.target(ids, caches)[:, -1:].argmax(-1)
+        self.draft(ids, drafting)
+        for _ in range(steps // 4):
+            drafted = [token]
+            for _ in range(4):
+                drafted.append(self.draft(drafted[-1], drafting)[:, -1:].argmax(-1))
+            token = self.target(torch.cat(drafted, 1), caches)[:, -1:].argmax(-1)
+
+with torch.no_grad():
+    Speculative().eval().generate(prompt)
+"""
+)
+
+# As OpenAI's Whisper: the decoder is called by a plain object, hooks fill a cache keyed by modules.
+WHISPER = (
+    GPT
+    + """
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token_embedding = nn.Embedding(32, 16)
+        self.k, self.v = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.mlp = nn.Sequential(nn.Linear(16, 16))
+
+    def forward(self, x, audio, kv_cache):
+        h = self.token_embedding(x)
+        k, v = self.k(h), self.v(h)
+        if kv_cache:
+            k = torch.cat([kv_cache[self.k], k], 1)
+            v = torch.cat([kv_cache[self.v], v], 1)
+        kv_cache[self.k], kv_cache[self.v] = k, v
+        h = self.mlp(nn.functional.scaled_dot_product_attention(h, k, v) + audio.mean(1)[:, None])
+        return h @ self.token_embedding.weight.T
+
+class Whisper(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16))
+        self.decoder = Decoder()
+
+    def forward(self, mel, tokens):
+        return self.decoder(tokens, self.encoder(mel), {})
+
+class Options:
+    beam_size = None
+    def __init__(self, beam_size):
+        self.beam_size = beam_size
+
+class Task:
+    def __init__(self, model, options):
+        self.model, self.options, self.kv_cache = model, options, {}
+
+    def logits(self, tokens, audio):
+        if tokens.shape[-1] > 3:
+            tokens = tokens[:, -1:]
+        return self.model.decoder(tokens, audio, kv_cache=self.kv_cache)
+
+    def run(self, mel):
+        audio = self.model.encoder(mel).repeat_interleave(self.options.beam_size, 0)
+        tokens = torch.arange(3).repeat(len(audio), 1)
+        for _ in range(steps):
+            token = self.logits(tokens, audio)[:, -1:].argmax(-1)
+            tokens = torch.cat([tokens, token], 1)
+
+with torch.no_grad():
+    Task(Whisper().eval(), Options(5)).run(torch.randn(2, 7, 16))
+"""
+)
+
+BATCH_OBJECT = LIGHTNING.replace(
+    """        caches = caches_of(self.model)
+        token = self.model(ids, caches)[:, -1:].argmax(-1)
+        for _ in range(steps):
+            token = self.model(token, caches)[:, -1:].argmax(-1)
+""",
+    """        self.caches = caches_of(self.model)
+        return self.predict_step({"input_ids": ids}, 0)
+
+    def predict_step(self, batch, batch_idx):
+        return self.model(batch["input_ids"], self.caches)[:, -1:].argmax(-1)
+""",
+).replace(
+    "    lit.generate(prompt)\n",
+    "    token = lit.generate(prompt)\n    for n in range(steps):\n"
+    '        token = lit.predict_step({"input_ids": token}, n)\n',
+)
+
+BOUND = FORWARD.replace(
+    "caches = caches_of(model)", "caches, call = caches_of(model), model.forward"
+).replace("model.forward(token, caches=caches)", "call(token, caches=caches)")
+
+EMBEDDED = (
+    GPT
+    + """
+class LM(GPT):
+    def forward(self, x, caches):
+        for block, cache in zip(self.blocks, caches):
+            x = block(x, cache)
+        return self.head(x)
+
+class Talker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lm, self.vocoder = LM(), nn.Sequential(nn.Linear(16, 16))
+
+talker = Talker().eval()
+with torch.no_grad():
+    caches = caches_of(talker.lm)
+    token = talker.lm(talker.lm.embed(prompt), caches)[:, -1:].argmax(-1)
+    for _ in range(steps):
+        token = talker.lm(talker.lm.embed(token), caches)[:, -1:].argmax(-1)
+    talker.vocoder(torch.randn(1, 1, 16))
+"""
+)
+
+SHARED_LAYER = FORWARD.replace("enumerate(self.blocks)", "enumerate([self.blocks[0]] * 3)")
+
+# Flat ids and positions, several sequences, as serving engines feed them.
+FLAT = PACKED.replace("[None]", "").replace("return self.head(x)", "return self.head(x)\n", 1)
+
+TRAINING = GPT + "for _ in range(9):\n    model.train()(prompt)\n"

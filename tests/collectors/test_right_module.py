@@ -106,6 +106,56 @@ def test_a_draft_is_not_taken_for_the_model(bench):
     assert "step.tokens" in said
 
 
+def test_a_draft_within_one_module_is_not_taken_for_the_model(bench):
+    said = refused(bench, scripts.SPECULATIVE_IN_ONE)
+    assert "GPT drafts tokens and GPT verifies several at once" in said
+
+
+def test_a_decoder_called_by_itself_is_the_step_and_beams_are_known_from_options(bench):
+    run = recorded(bench, scripts.WHISPER)
+    assert run["step"]["module"] == "Decoder"
+    assert (run["step"]["batch"], run["step"]["tokens"]) == (10, 2)
+    assert "beam_size of logits()" in run["step"]["tokens_source"]
+    own = 4 * (32 * 16 + 3 * (16 * 16 + 16))
+    assert run["bytes"]["weights_read_per_step"] == own  # the encoder is not read
+    assert "Decoder is a part of Whisper: of the weights only its own" in run["notes"][0]
+    assert run["bytes"]["kv_read_per_step"] == run["bytes"]["kv_allocated"] > 0
+    assert run["bytes"]["kv_allocated"] % (2 * 10 * 16 * 4) == 0  # keys and values, both found
+
+
+def test_tokens_in_a_batch_object(bench):
+    run = recorded(bench, scripts.BATCH_OBJECT)
+    assert run["step"]["module"] == "Lit"
+    assert run["step"]["call"] == "Lit.predict_step: 1 x 1 tokens in argument 0, input_ids"
+
+
+def test_a_language_model_fed_embeddings_within_a_larger_one(bench):
+    run = recorded(bench, scripts.EMBEDDED)
+    assert run["step"]["module"] == "LM"
+
+
+def test_a_layer_that_runs_several_times_is_not_the_step(bench):
+    run = recorded(bench, scripts.SHARED_LAYER)
+    assert run["step"]["module"] == "GPT"
+    assert run["step"]["call"].startswith("GPT.forward: 1 x 1")
+
+
+def test_flat_tokens_of_several_sequences(bench):
+    run = recorded(bench, scripts.FLAT)
+    assert run["step"]["tokens"] == 4
+    assert run["step"]["prefill_calls_seen"] == 1
+
+
+def test_a_method_taken_before_is_told(bench):
+    said = refused(bench, scripts.BOUND)
+    assert "GPT.forward makes a step, but was not called again" in said
+    assert "reference that was taken before" in said
+
+
+def test_training_is_told(bench):
+    assert "GPT was called 9 times in training mode" in refused(bench, scripts.TRAINING)
+
+
 def test_several_tokens_per_call_are_told(bench):
     said = refused(bench, scripts.LOOKUP)
     assert "GPT is fed 3 to 5 tokens at once" in said
