@@ -37,12 +37,14 @@ def beams_on_stack() -> tuple[int | None, str]:
 
 
 def _settings(values: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The attributes of what looks like settings among variables, and of a plain `self`."""
+    """The attributes of what looks like settings among variables, and of `self`."""
     owner = values.get("self")
     holders = [values.get(name) for name in _SETTINGS]
-    if owner is not None and not isinstance(owner, nn.Module):
+    if owner is not None:
+        holders.append(owner)
+    if not isinstance(owner, nn.Module):  # a model's own settings are defaults
         inside = getattr(owner, "__dict__", {})
-        holders += [owner, *(inside.get(name) for name in _SETTINGS)]
+        holders += [inside.get(name) for name in _SETTINGS]
     pairs: list[tuple[str, Any]] = []
     for holder in holders:
         held = holder if isinstance(holder, dict) else getattr(holder, "__dict__", {})

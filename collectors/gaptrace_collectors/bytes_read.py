@@ -140,8 +140,8 @@ def _weights(model: nn.Module, tensors: list[torch.Tensor], reads: StepReads) ->
     """Weights that a step was seen to read, and those that only other kernels can have read."""
     regions = {id(region): region for tensor in tensors for region in reads.of(tensor)}
     total = sum(region.bytes for region in regions.values())
-    hidden = unseen(model, reads)
-    experts = [name for name, parameter in hidden if is_expert(name, parameter)]
+    hidden = unseen(model, reads, tensors)
+    experts = [name for name, tensor in hidden if is_expert(name, tensor)]
     if experts:
         return Amount(
             None,
@@ -158,7 +158,7 @@ def _weights(model: nn.Module, tensors: list[torch.Tensor], reads: StepReads) ->
     if partly:
         source += "; of the experts those that were used"
     if hidden:
-        size = sum(nbytes(parameter) for _, parameter in hidden)
+        size = sum(nbytes(tensor) for _, tensor in hidden)
         total += size
         source += f"; {size:,} bytes counted whole, read by {_UNREPORTED}"
     return Amount(total, source) if total else None

@@ -133,6 +133,7 @@ class StepReader:
         self.call = call
         self._silent = silent
         self._longest = call.length
+        self._usual: int | None = None
 
     def read(self, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int | None) -> Call | None:
         """What a call feeds; `rows`: the sequences of the steps before it, where known."""
@@ -146,11 +147,11 @@ class StepReader:
         return self._grown(call) if self.call.grows else call
 
     def _packed(self, call: Call, kwargs: dict[str, Any]) -> Call:
-        longest = next(
-            (kwargs[name] for name in ("max_length_q", "max_seqlen_q") if name in kwargs), 1
-        )
+        names = ("max_length_q", "max_seqlen_q")
+        longest = next((kwargs[name] for name in names if isinstance(kwargs.get(name), int)), 1)
+        self._usual = longest if self._usual is None else self._usual  # of the step that was found
         total = call.sequences * call.length
-        steady = total == self.call.sequences and isinstance(longest, int) and longest <= 1
+        steady = total == self.call.sequences and longest in (1, self._usual)
         return replace(self.call) if steady else Call(1, total, call.where, packed=True)
 
     def _grown(self, call: Call) -> Call:

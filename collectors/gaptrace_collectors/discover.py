@@ -152,7 +152,8 @@ class Discovery:
         """A call of a function that the script compiled, made from outside any module."""
         module = module_within(compiled, args, kwargs)
         call = None if module is None else read_call(args, kwargs)
-        if module is None or call is None or call.embedded or module.training:
+        training = module is not None and module.training and torch.is_grad_enabled()
+        if module is None or call is None or call.embedded or training:
             return compiled(*args, **kwargs)
         if not call.is_decode:
             self.situations.prompt(module, call)

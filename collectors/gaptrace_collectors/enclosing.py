@@ -6,6 +6,7 @@ through the model's own `__call__`: the outermost call that hooks see is one of 
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import sys
@@ -77,17 +78,32 @@ def enclosing_calls(module: nn.Module) -> list[EnclosingCall]:
         owner: Any = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if not issubclass(type(owner), nn.Module) or owner is module:
             continue
-        if is_method(owner, code) and any(part is module for part in owner.modules()):
-            calls.append(EnclosingCall(owner, code.co_name, frame))
+        method = method_name(owner, code)
+        if method is not None and any(part is module for part in owner.modules()):
+            calls.append(EnclosingCall(owner, method, frame))
     return calls[::-1]
 
 
-def is_method(owner: nn.Module, code: CodeType) -> bool:
-    """Whether `owner.NAME`, decorated or not, runs this code."""
-    found = vars(owner).get(code.co_name)
-    if found is None:
-        found = inspect.getattr_static(type(owner), code.co_name, None)
+def method_name(owner: nn.Module, code: CodeType) -> str | None:
+    """Under which name `owner` runs this code, decorated or not; None where it cannot be wrapped.
+
+    A forward function that was replaced has a name of its own. Special methods are looked up in the
+    class alone, so an object's own would not be called.
+    """
+    own = [str(name) for name, value in vars(owner).items() if callable(value)]
+    for name in (code.co_name, "forward", *own):
+        if name.startswith("__") or isinstance(vars(owner).get(name), nn.Module):
+            continue
+        found = vars(owner).get(name) or inspect.getattr_static(type(owner), name, None)
+        if _runs(found, code):
+            return name
+    return None
+
+
+def _runs(found: Any, code: CodeType) -> bool:
     for _ in range(16):
+        if isinstance(found, functools.partial):
+            found = found.func
         found = getattr(found, "__func__", found)
         if found is None or getattr(found, "__code__", None) is code:
             return found is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import sys
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,8 @@ class ScriptCompiles:
         @functools.wraps(original)
         def watched(model: Any = None, *args: Any, **kwargs: Any) -> Any:
             made = original(model, *args, **kwargs)
+            if kwargs.get("disable"):
+                return made
             if model is None:  # used as a decorator with arguments
                 return lambda function: compiles._telling(function, made(function))
             return compiles._telling(model, made)
@@ -89,6 +92,8 @@ class ScriptCompiles:
         self._note(OWN_GRAPH, library=None)
 
     def _note(self, label: str, library: object) -> None:
+        if _switched_off():
+            return
         if not library:
             self.seen[label] += 1
         if self.key is not None:
@@ -156,7 +161,7 @@ def compiled_by_script(module: nn.Module) -> str:
         return "torch.compile(model)"
     if module._compiled_call_impl is not None:
         return "model.compile()"
-    if hasattr(module.forward, Original):
+    if _is_compiled(module.forward):
         return "torch.compile(model.forward)"
     for part in module.modules():
         name = type(part).__name__
@@ -164,9 +169,21 @@ def compiled_by_script(module: nn.Module) -> str:
             return f"torch.compile on {type(part._orig_mod).__name__}, a part of the step"
         if part._compiled_call_impl is not None:
             return "compile() on a submodule"
-        if hasattr(part.forward, Original) and not _is_library(getattr(part.forward, Original)):
+        if _is_compiled(part.forward) and not _is_library(getattr(part.forward, Original)):
             return f"torch.compile on {name}.forward"
     return ""
+
+
+def _is_compiled(function: Any) -> bool:
+    return hasattr(function, Original) and not getattr(function, "_torchdynamo_disable", False)
+
+
+def _switched_off() -> bool:
+    """Whether torch.compile leaves functions as they are (TORCHDYNAMO_DISABLE, a stance)."""
+    config = getattr(sys.modules.get("torch._dynamo"), "config", None)
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    stance = getattr(getattr(frames, "_stance", None), "stance", "default")
+    return bool(getattr(config, "disable", False)) or stance == "force_eager"
 
 
 def _label(function: Any) -> str:

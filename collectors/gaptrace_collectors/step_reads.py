@@ -174,13 +174,19 @@ def _read_to_length(regions: Regions, view: torch.Tensor, bound: dict[str, Any])
     return True
 
 
-def unseen(model: nn.Module, reads: StepReads) -> list[tuple[str, nn.Parameter]]:
-    """Parameters that no operator was given although their module ran: other kernels read them.
+def unseen(
+    model: nn.Module, reads: StepReads, tensors: Iterable[torch.Tensor]
+) -> list[tuple[str, torch.Tensor]]:
+    """Those of `tensors` that no operator was given although their module ran, each once.
 
     A module without children also counts as run where its parent did and no operator read anything
     of that parent: a fused kernel may take the weights of parts that are never called.
     """
+    wanted = {id(tensor) for tensor in tensors}
     parents = {id(child): part for part in model.modules() for child in part.children()}
+
+    def untouched(tensor: torch.Tensor) -> bool:
+        return not any(region.touched for region in reads.of(tensor))
 
     def ran(module: nn.Module) -> bool:
         if id(module) in reads.ran:
@@ -188,14 +194,14 @@ def unseen(model: nn.Module, reads: StepReads) -> list[tuple[str, nn.Parameter]]
         parent = parents.get(id(module))
         if parent is None or id(parent) not in reads.ran or next(module.children(), None):
             return False
-        inside = [region for p in parent.parameters() for region in reads.of(p)]
-        return not any(region.touched for region in inside)
+        inside = [*parent.parameters(), *parent.buffers()]
+        return all(untouched(tensor) for tensor in inside if id(tensor) in wanted)
 
-    names: list[tuple[str, nn.Parameter]] = []
+    found: dict[int, tuple[str, torch.Tensor]] = {}
     for prefix, module in model.named_modules():
-        for name, parameter in module._parameters.items():
-            if parameter is None or any(region.touched for region in reads.of(parameter)):
+        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+            if tensor is None or id(tensor) not in wanted or id(tensor) in found:
                 continue
-            if ran(module):
-                names.append((f"{prefix}.{name}" if prefix else name, parameter))
-    return names
+            if untouched(tensor) and ran(module):
+                found[id(tensor)] = (f"{prefix}.{name}" if prefix else name, tensor)
+    return list(found.values())

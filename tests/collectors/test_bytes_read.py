@@ -138,6 +138,23 @@ def test_weights_of_unreported_kernels_count_whole_where_their_module_ran():
     assert "64 bytes counted whole" in seen.weights.source
 
 
+class Packed(nn.Module):
+    """Quantised weights in buffers, for a kernel that torch does not report."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("qweight", torch.zeros(8, dtype=torch.int32))
+        self.register_buffer("scales", torch.zeros(4))
+
+    def forward(self, x):
+        return x + 1
+
+
+def test_packed_buffers_of_unreported_kernels_count_whole():
+    seen = observe(Holder(Packed()), torch.zeros(1, WIDTH))
+    assert seen.weights.bytes == 32 + 16 + WIDTH * WIDTH * 4
+
+
 def test_experts_of_unreported_kernels_are_withheld():
     seen = observe(Holder(Opaque((8, WIDTH, WIDTH), "experts")), torch.zeros(1, WIDTH))
     assert seen.weights.bytes is None

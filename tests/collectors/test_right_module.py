@@ -36,6 +36,8 @@ def refused(bench, text):
         ("METHOD", "Decoder", "Decoder.decode_one: 1 x 1 tokens in argument 0"),
         ("NUMBERS", "Decoder", "Decoder.decode_one: 1 x 1 tokens in argument 0"),
         ("SILENT", "Decoder", "Decoder.step: 1 x 1 tokens in Block within Decoder.step"),
+        ("REPLACED", "GPT", "GPT.forward: 1 x 1 tokens in argument 0"),
+        ("OWN_CALL", "GPT", "GPT.forward: 1 x 1 tokens in argument 0"),
         ("LIGHTNING", "GPT", "1 x 1 tokens in argument 0"),
         ("PLAIN_OBJECT", "GPT", "1 x 1 tokens in argument 0"),
         ("DATA_PARALLEL", "DataParallel", "1 x 1 tokens in argument 0"),
@@ -144,6 +146,12 @@ def test_flat_tokens_of_several_sequences(bench):
     run = recorded(bench, scripts.FLAT)
     assert run["step"]["tokens"] == 4
     assert run["step"]["prefill_calls_seen"] == 1
+
+
+def test_a_decode_method_without_a_cache(bench):
+    run = recorded(bench, scripts.STEP_OF_DECODER)
+    assert run["step"]["call"].startswith("Translator.decode: 1 x 2 tokens in argument 0")
+    assert any("nothing is cached" in note for note in run["notes"])
 
 
 def test_a_method_taken_before_is_told(bench):

@@ -31,7 +31,7 @@ def test_a_part_of_the_step_that_is_compiled_makes_it_as_is(bench, script, how):
     assert run["step"]["module"] == "GPT"
 
 
-@pytest.mark.parametrize("script", ["MASK_BUILDER", "FLEX"])
+@pytest.mark.parametrize("script", ["MASK_BUILDER", "FLEX", "DISABLED"])
 def test_what_runs_beside_the_step_or_belongs_to_torch_keeps_the_modes(bench, script):
     done = bench.collect(*EAGER, bench.script(getattr(scripts, script)))
     assert done.code == 0, done.stderr
