@@ -97,7 +97,8 @@ class CallHistory:
             return None
         self._positions = now.clone()
         moved_on = positions is not None and _same(now, positions + 1)
-        apart = not bool((now.diff() == 1).any())
+        # Position 0 is a prompt's, or a warm-up's that feeds zeros.
+        apart = not bool((now.diff() == 1).any()) and bool((now > 0).all())
         return _row(call, total, 1) if moved_on or apart else Call(1, total, call.where)
 
 

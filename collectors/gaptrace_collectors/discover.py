@@ -7,6 +7,7 @@ of a deep model's step.
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable
@@ -123,7 +124,7 @@ class Discovery:
         if not inference:
             self.situations.training(name)
             return
-        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        if script_captures():
             self.situations.note(f"{name}: called while the script captures a CUDA graph")
             return
         with self._lock:
@@ -180,6 +181,16 @@ class Discovery:
         return self.situations.explanation()[1]
 
 
+def script_captures() -> bool:
+    """Whether a CUDA graph is being captured on the current stream."""
+    return _has_cuda() and bool(torch.cuda.is_current_stream_capturing())
+
+
+@functools.cache
+def _has_cuda() -> bool:
+    return bool(torch.cuda.is_available())
+
+
 def _found(module: nn.Module, step: Step) -> Found:
     reader = StepReader(step.call, silent=step.silent)
     if step.enclosing is None:
@@ -215,10 +226,20 @@ def _filled(cell: Any) -> bool:
     return True
 
 
-def wrap(module: nn.Module, wrapper: Callable[..., Any], method: str = CALL) -> None:
+def wrap(module: nn.Module, wrapper: Callable[..., Any], method: str = CALL) -> Callable[[], None]:
     """Make `wrapper` what a call of `module`, or of its method, runs, for this object only.
 
     `Module.__call__` itself looks for `_compiled_call_impl` first. Set through the instance's own
-    dictionary, since a compiled module hands attributes on to the module inside it.
+    dictionary, since a compiled module hands attributes on to the module inside it. Returns what
+    undoes it.
     """
-    module.__dict__["_compiled_call_impl" if method == CALL else method] = wrapper
+    name, own = "_compiled_call_impl" if method == CALL else method, module.__dict__
+    before = own.get(name, wrap)
+
+    def unwrap() -> None:
+        own[name] = before
+        if before is wrap:  # a method of the class
+            del own[name]
+
+    own[name] = wrapper
+    return unwrap

@@ -14,11 +14,10 @@ import torch
 from torch import nn
 
 from gaptrace_collectors import hf
-from gaptrace_collectors.beams import beams_on_stack
 from gaptrace_collectors.bytes_read import COMPILED_BY_SCRIPT, ReadsObserver
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.decode_call import Call, StepReader
-from gaptrace_collectors.discover import CALL, Discovery, Found, wrap
+from gaptrace_collectors.discover import CALL, Discovery, Found, script_captures, wrap
 from gaptrace_collectors.enclosing import larger_module
 from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
 from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH
@@ -29,11 +28,13 @@ from gaptrace_collectors.script_subject import (
     ASSISTED,
     BATCHES,
     BESIDE,
+    CAPTURED,
     PART,
     SWITCHED_OFF,
     THREADS,
-    UNCACHED,
     ModuleSubject,
+    describe_call,
+    self_compiled,
 )
 from gaptrace_collectors.step_reads import SEES_COMPILED_PARTS
 
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.outputs import Outputs
+
+
+FROM_HUGGING_FACE = "Hugging Face's generate compiles its forward call"
 
 
 class ScriptRun:
@@ -74,6 +78,7 @@ class ScriptRun:
         self._passed: Counter[str] = Counter()  # what was not recorded, by why
         self._reader: StepReader | None = None
         self._checked = False
+        self._unwrap: Callable[[], None] = lambda: None
         self._notes: list[str] = []
         self.interruptions = 0  # calls between decode steps that were none
 
@@ -126,6 +131,7 @@ class ScriptRun:
         else:
             call = named_like = getattr(module, method)
             self.step.call = f"{self.step.module}.{method}: {self.step.call}"
+        before = module._compiled_call_impl
         try:
             runner = module_runner(
                 module,
@@ -139,7 +145,13 @@ class ScriptRun:
             self._finish(error.failure)
             return
         self._begin(runner, ModuleSubject(module, named_like), call)
-        wrap(module, self._decode_or_prefill, method)
+        unwrap = wrap(module, self._decode_or_prefill, method)
+
+        def undo() -> None:
+            unwrap()
+            module.__dict__["_compiled_call_impl"] = before
+
+        self._unwrap = undo
 
     def _begin_compiled(self, compiled: Callable[..., Any]) -> None:
         """The step is a function that the script compiled: it is recorded where it is called."""
@@ -159,7 +171,7 @@ class ScriptRun:
             return
         self.step.compiled_by = how
         if self._info.mode is not AS_IS:
-            self._finish(_self_compiled(how))
+            self._finish(self_compiled(how))
         self._note(f"recorded as-is: the script compiles or captures the step by itself ({how})")
 
     def _found_automatic(
@@ -173,7 +185,7 @@ class ScriptRun:
         self._device.begin(next((t.device for t in module.parameters()), None))
         self._describe(module, None)
         self.step.call = "Hugging Face generate, compiled by itself"
-        self._compiled_by("Hugging Face's generate compiles its forward call")
+        self._compiled_by(FROM_HUGGING_FACE)
         runner = Runner(compiled)
         self._begin(runner, ModuleSubject(module, module.forward), module)
         return self._decode_or_prefill
@@ -199,27 +211,7 @@ class ScriptRun:
         self.step.module = type(module).__name__
         self.step.model = module
         if call is not None:
-            self._describe_call(call)
-
-    def _describe_call(self, call: Call) -> None:
-        self.step.tokens = self.step.batch = call.sequences
-        self.step.call = self.step.call or str(call)
-        self.step.uncached = call.grows
-        if call.grows:
-            self._note(UNCACHED.format(call.length))
-        if call.packed:
-            self.step.tokens_source = "the call: one per sequence, packed into one row"
-        beams, source = beams_on_stack()
-        if beams is None:
-            self.step.tokens_source = (
-                f"the call: one per row; {source}() searches beams, how many is not known:"
-                " if rows are beams, give --tokens-per-step"
-            )
-        elif beams > 1 and call.sequences % beams == 0:
-            self.step.tokens = call.sequences // beams
-            self.step.tokens_source = (
-                f"the call: {call.sequences} rows, {beams} beams per sequence ({source})"
-            )
+            describe_call(self.step, call, self._note)
 
     def _begin(self, runner: Runner, subject: ModuleSubject, prefill: Callable[..., Any]) -> None:
         self._runner = runner
@@ -263,7 +255,7 @@ class ScriptRun:
         model = self.step.model
         how = "" if model is None else self.discovery.compiles.inside(model)
         if self._info.mode in (EAGER, GRAPH) and how:
-            raise ModeFailureError(_self_compiled(how))
+            raise ModeFailureError(self_compiled(how))
         if self._info.mode is AS_IS and not self.step.compiled_by:
             self._compiled_by(how)
 
@@ -275,6 +267,8 @@ class ScriptRun:
             self._passed[THREADS] += 1
             return self._pass_by(args, kwargs)
         try:
+            if script_captures():
+                return self._captured_by_script(args, kwargs)
             if self.discovery.situations.assisted:
                 self._passed[ASSISTED] += 1
                 return self._pass_by(args, kwargs)
@@ -283,13 +277,13 @@ class ScriptRun:
                 self.step.prefill_calls_seen += 1
                 return self._pass_by(args, kwargs)
             if self.step.batch is None:
-                self._describe_call(call)
+                describe_call(self.step, call, self._note)
             elif call.sequences != self.step.batch and self.step.decode_steps_seen == 1:
                 # One call alone was taken for a step: it was a prompt laid out as [length, batch].
                 self.step.decode_steps_seen = 0
                 self.step.prefill_calls_seen += 1
                 self.step.call = None
-                self._describe_call(call)
+                describe_call(self.step, call, self._note)
                 self._record()
             elif call.sequences != self.step.batch:
                 self._passed[BATCHES.format(self.step.batch)] += 1
@@ -297,6 +291,22 @@ class ScriptRun:
             return self._decode(args, kwargs)
         finally:
             recording.release()
+
+    def _captured_by_script(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The script captures this call: those before it warmed up for it. Look for steps anew."""
+        assert self._prefill is not None
+        call = self._prefill
+        if not self._checked and self.step.compiled_by != FROM_HUGGING_FACE:
+            self._unwrap()
+            self.step = StepFacts(tokens_source=self.step.tokens_source)
+            self.recorder = self._runner = self._phases = None
+            self._notes.clear()
+            self.discovery.install()
+        else:
+            self._passed[CAPTURED] += 1
+            if self.recorder is not None:
+                self.recorder.interrupt()
+        return call(*args, **kwargs)
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         """What a call feeds. One of two tokens behind a first of one: nothing was cached."""
@@ -312,7 +322,7 @@ class ScriptRun:
         self.step.decode_steps_seen = 0
         self.step.prefill_calls_seen += 1
         self.step.call = None
-        self._describe_call(call)
+        describe_call(self.step, call, self._note)
         self._record()
         return call
 
@@ -373,10 +383,3 @@ class ScriptRun:
             sys.stderr.flush()
             os._exit(0)
         raise StopScript
-
-
-def _self_compiled(how: str) -> Failure:
-    return Failure(
-        "self_compiled",
-        f"the script compiles or captures the step by itself ({how}); it is recorded as-is",
-    )

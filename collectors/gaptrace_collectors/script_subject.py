@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gaptrace_collectors.beams import beams_on_stack
+from gaptrace_collectors.failure import Failure
 from gaptrace_collectors.steadiness import Observation
 
 if TYPE_CHECKING:
@@ -11,9 +13,13 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from gaptrace_collectors.cell_info import StepFacts
+    from gaptrace_collectors.decode_call import Call
+
 SWITCHED_OFF = "Hugging Face's automatic compilation was switched off for this mode"
 THREADS = "decode calls ran in another thread while one was being recorded: not recorded"
 BATCHES = "decode calls had another batch size than {}: not recorded"
+CAPTURED = "calls were captured by the script: not recorded"
 ASSISTED = "decode calls were made in assisted generation: not recorded"
 UNCACHED = (
     "nothing is cached: every step computes all tokens so far anew ({} in the first step, one more"
@@ -49,3 +55,33 @@ class ModuleSubject:
     def kv_bytes(self) -> int | None:
         """A script does not say."""
         return None
+
+
+def describe_call(step: StepFacts, call: Call, note: Callable[[str], None]) -> None:
+    """Say in `step` what one call feeds: rows, and how many of them are sequences of their own."""
+    step.tokens = step.batch = call.sequences
+    step.call = step.call or str(call)
+    step.uncached = call.grows
+    if call.grows:
+        note(UNCACHED.format(call.length))
+    if call.packed:
+        step.tokens_source = "the call: one per sequence, packed into one row"
+    beams, source = beams_on_stack()
+    if beams is None:
+        step.tokens_source = (
+            f"the call: one per row; {source}() searches beams, how many is not known:"
+            " if rows are beams, give --tokens-per-step"
+        )
+    elif beams > 1 and call.sequences % beams == 0:
+        step.tokens = call.sequences // beams
+        step.tokens_source = (
+            f"the call: {call.sequences} rows, {beams} beams per sequence ({source})"
+        )
+
+
+def self_compiled(how: str) -> Failure:
+    """The failure of a mode whose step the script compiles or captures by itself."""
+    return Failure(
+        "self_compiled",
+        f"the script compiles or captures the step by itself ({how}); it is recorded as-is",
+    )

@@ -526,3 +526,24 @@ with torch.no_grad():
 DISABLED = COMPILED_NORM.replace(
     'torch.compile(scaled, backend="eager")', "torch.compile(scaled, disable=True)"
 )
+
+# A serving loop warms up before it captures; `capturing` stands in for a stream that does.
+WARM_UP_FOR_CAPTURE = (
+    GPT
+    + """
+from gaptrace_collectors import discover, script_run
+
+capturing = False
+discover.script_captures = script_run.script_captures = lambda: capturing
+with torch.inference_mode():
+    for rows in (4, 2, 1):
+        model(torch.zeros(rows, 1, dtype=torch.long), caches_of(model))
+        capturing = True
+        model(torch.zeros(rows, 1, dtype=torch.long), caches_of(model))
+        capturing = False
+    caches = caches_of(model)
+    token = model(prompt.repeat(3, 1), caches)[:, -1:].argmax(-1)
+    for _ in range(steps):
+        token = model(token, caches)[:, -1:].argmax(-1)
+"""
+)

@@ -160,6 +160,14 @@ def test_a_method_taken_before_is_told(bench):
     assert "reference that was taken before" in said
 
 
+@pytest.mark.parametrize("call", ["model(", "model.forward("])
+def test_warming_up_for_a_capture_is_no_step(bench, call):
+    text = scripts.WARM_UP_FOR_CAPTURE.replace("model(", call)
+    step = recorded(bench, text)["step"]
+    assert (step["batch"], step["tokens"]) == (3, 3)
+    assert 58 <= step["decode_steps_seen"] <= 60
+
+
 def test_training_is_told(bench):
     assert "GPT was called 9 times in training mode" in refused(bench, scripts.TRAINING)
 
