@@ -16,6 +16,7 @@ from gaptrace_collectors.enclosing import (
     EnclosingCall,
     another_model,
     enclosing_calls,
+    holds_more,
     larger_module,
     script_line,
 )
@@ -45,6 +46,21 @@ class _Level(NamedTuple):
 
     enclosing: EnclosingCall
     call: Call | None
+
+
+def _per_token(levels: list[_Level]) -> _Level:
+    """Of methods that run once per token, outermost first, the one that is the step.
+
+    The outermost one of the innermost module that has all that a step needs: what a wrapper does
+    around it (a sampler, bookkeeping) is beside the step.
+    """
+    outermost = levels[0].enclosing.owner
+    owner = next(
+        level.enclosing.owner
+        for level in reversed(levels)
+        if level.enclosing.owner is outermost or not holds_more(outermost, level.enclosing.owner)
+    )
+    return next(level for level in levels if level.enclosing.owner is owner)
 
 
 class Candidates:
@@ -88,14 +104,23 @@ class Candidates:
         self._prompt_around(levels)
         between = self._between(module)
         self._order.append(id(module))
-        if stepping:
+        whole = (
+            call is not None
+            and not call.embedded
+            and not any(holds_more(level.enclosing.owner, module) for level in stepping)
+        )
+        if stepping and not whole:
             last, self._levels[id(module)] = self._levels.get(id(module)), stepping
             if last is None:
                 return None
             old = [level.enclosing.frame for level in last]
-            for level in stepping:
-                if not any(frame is level.enclosing.frame for frame in old):
-                    return self._enclosed(module, level, call)
+            new = [
+                level
+                for level in stepping
+                if not any(frame is level.enclosing.frame for frame in old)
+            ]
+            if new:
+                return self._enclosed(module, _per_token(new), call)
             if call is None or (call.embedded and any(level.call for level in stepping)):
                 return None  # a layer that one step runs several times
         if call is None:

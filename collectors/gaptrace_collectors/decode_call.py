@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,6 +74,8 @@ def _inside(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, torch.T
         if isinstance(value, Mapping):
             named = {str(key): item for key, item in value.items()}
             found = tokens_of((), named) if named else None
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            found = tokens_of((), vars(value)) if hasattr(value, "__dict__") else None
         elif type(value) in (tuple, list):
             found = tokens_of(tuple(value), {})
         else:

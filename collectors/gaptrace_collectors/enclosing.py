@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _DEEPEST = 200
+_FEW = 0.05
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,26 @@ def _runs(found: Any, code: CodeType) -> bool:
             return found is not None
         found = getattr(found, "__wrapped__", None)
     return False
+
+
+def holds_more(owner: nn.Module, part: nn.Module) -> bool:
+    """Whether a step needs more of `owner` than `part`: its embedding, its head, or other weights.
+
+    A head is a matrix with a row for each word of an embedding; a few weights beside the part
+    (a probe, a metric) do not count.
+    """
+    inside = {id(module) for module in part.modules()}
+    outside = [module for module in owner.modules() if id(module) not in inside]
+    words = {item.num_embeddings for item in owner.modules() if isinstance(item, nn.Embedding)}
+    for module in outside:
+        weight = module._parameters.get("weight")
+        if isinstance(module, nn.Embedding):
+            return True
+        if weight is not None and weight.dim() == 2 and weight.shape[0] in words:
+            return True
+    own = {id(parameter): parameter.numel() for parameter in part.parameters()}
+    more = [item.numel() for item in owner.parameters() if id(item) not in own]
+    return bool(sum(more) > _FEW * sum(own.values()))
 
 
 def live_modules() -> list[nn.Module]:

@@ -547,3 +547,54 @@ with torch.inference_mode():
         token = model(token, caches)[:, -1:].argmax(-1)
 """
 )
+
+# The sampler is compiled, within a method that is called per token, but beside the model.
+SAMPLER_IN_METHOD = BATCH_OBJECT.replace(
+    "class Lit(",
+    "@torch.compile(backend='eager')\ndef pick(x):\n    return x[:, -1:].argmax(-1)\n\nclass Lit(",
+).replace(
+    'return self.model(batch["input_ids"], self.caches)[:, -1:].argmax(-1)',
+    'return pick(self.model(batch["input_ids"], self.caches))',
+)
+
+FORWARD_IN_METHOD = BATCH_OBJECT.replace("return self.model(", "return self.model.forward(")
+
+# Hidden states come from one method, embedding and head are in another of the same model.
+METHOD_IN_METHOD = METHOD.replace(
+    """        x = self.embed(ids)
+        for block, cache in zip(self.blocks, self.caches):
+            x = block(x, cache)
+        return""",
+    """        x = self.run_blocks(self.embed(ids))
+        return""",
+).replace(
+    "    def decode_one",
+    """    def run_blocks(self, x):
+        for block, cache in zip(self.blocks, self.caches):
+            x = block(x, cache)
+        return x
+
+    def decode_one""",
+)
+
+# Tokens go through a module of embeddings first, the head is tied to it.
+TIED = (
+    FORWARD.replace(
+        "class GPT(nn.Module):",
+        """class Embeddings(nn.Module):
+    def __init__(self, words, width):
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, ids):
+        return self.norm(self.words(ids))
+
+class GPT(nn.Module):""",
+    )
+    .replace(
+        "self.embed = nn.Embedding(vocabulary, width)", "self.embed = Embeddings(vocabulary, width)"
+    )
+    .replace("        self.head = nn.Linear(width, vocabulary, bias=False)\n", "")
+    .replace("return self.head(x)", "return x @ self.embed.words.weight.T")
+)

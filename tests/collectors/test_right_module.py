@@ -125,10 +125,28 @@ def test_a_decoder_called_by_itself_is_the_step_and_beams_are_known_from_options
     assert run["bytes"]["kv_allocated"] % (2 * 10 * 16 * 4) == 0  # keys and values, both found
 
 
-def test_tokens_in_a_batch_object(bench):
-    run = recorded(bench, scripts.BATCH_OBJECT)
-    assert run["step"]["module"] == "Lit"
-    assert run["step"]["call"] == "Lit.predict_step: 1 x 1 tokens in argument 0, input_ids"
+@pytest.mark.parametrize(
+    ("script", "call"),
+    [
+        ("BATCH_OBJECT", "1 x 1 tokens in argument 0"),
+        ("FORWARD_IN_METHOD", "GPT.forward: 1 x 1 tokens in argument 0"),
+        ("SAMPLER_IN_METHOD", "1 x 1 tokens in argument 0"),
+    ],
+)
+def test_what_a_method_does_around_the_model_is_beside_the_step(bench, script, call):
+    run = recorded(bench, getattr(scripts, script))
+    assert (run["step"]["module"], run["step"]["call"]) == ("GPT", call)
+
+
+def test_of_two_methods_of_one_model_the_outer_one_is_the_step(bench):
+    run = recorded(bench, scripts.METHOD_IN_METHOD)
+    assert run["step"]["call"] == "Decoder.decode_one: 1 x 1 tokens in argument 0"
+
+
+def test_a_module_of_embeddings_is_not_the_step(bench):
+    run = recorded(bench, scripts.TIED)
+    assert run["step"]["call"] == "GPT.forward: 1 x 1 tokens in argument 0"
+    assert run["bytes"]["weights_read_per_step"] == scripts.WEIGHTS + 2 * 16 * 4  # and the norm
 
 
 def test_a_language_model_fed_embeddings_within_a_larger_one(bench):
