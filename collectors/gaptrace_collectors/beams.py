@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from gaptrace_collectors.enclosing import frames_above
+from gaptrace_collectors.enclosing import frames_above, variables
 
 _WIDTH = re.compile(r"_?(num_?beams|n_?beams|beam_(size|width)|beam_?k)", re.IGNORECASE)
 _SETTINGS = ("generation_config", "options", "config", "args", "cfg")
@@ -21,7 +21,7 @@ def beams_on_stack() -> tuple[int | None, str]:
     """
     searching = ""
     for frame in frames_above():
-        values = frame.f_locals
+        values = variables(frame)
         where = frame.f_code.co_name
         config = values.get("generation_config")
         width = _whole(getattr(config, "num_beams", None))
@@ -32,7 +32,7 @@ def beams_on_stack() -> tuple[int | None, str]:
             if width is not None and width > 1 and _WIDTH.fullmatch(name):
                 return width, f"{name} of {where}()" if where != "<module>" else name
         if "beam" in where.lower():
-            searching = where
+            searching = searching or where
     return (None, searching) if searching else (1, "")
 
 

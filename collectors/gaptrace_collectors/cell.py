@@ -183,6 +183,8 @@ class Cell:
             short = {
                 "decode_steps": run.step.decode_steps_seen,
                 "interruptions": run.interruptions,
+                "between": run.between(),
+                "passed": run.passed(),
                 "extra_warmup": 0 if recorder is None else recorder.extra_warmup,
             }
             with writing(self.info.folder):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _DEEPEST = 200
 _FEW = 0.05
+_MAY_HOLD_LOCALS = frozenset(
+    ("locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack")
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class EnclosingCall:
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What it was called with, as far as its variables still say so, `self` left out."""
-        code, values = self.frame.f_code, self.frame.f_locals
+        code, values = self.frame.f_code, variables(self.frame)
         count = code.co_argcount + code.co_kwonlyargcount
         named = {name: values[name] for name in code.co_varnames[1:count] if name in values}
         rest: tuple[Any, ...] = ()
@@ -67,6 +70,20 @@ def frames_above() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
+def variables(frame: FrameType) -> dict[str, Any]:
+    """A frame's variables now.
+
+    Before Python 3.13 asking for them leaves a copy in the frame, which would keep the tensors of
+    this step alive for as long as a loop runs: it is emptied, unless the code may have it in hand.
+    """
+    code, values = frame.f_code, frame.f_locals
+    taken = dict(values)
+    snapshot = sys.version_info < (3, 13) and code.co_flags & inspect.CO_OPTIMIZED
+    if snapshot and not _MAY_HOLD_LOCALS.intersection(code.co_names):
+        values.clear()
+    return taken
+
+
 def enclosing_calls(module: nn.Module) -> list[EnclosingCall]:
     """Running methods of modules that contain `module`, outermost first, one per method.
 
@@ -76,7 +93,7 @@ def enclosing_calls(module: nn.Module) -> list[EnclosingCall]:
     calls: list[EnclosingCall] = []
     for frame in frames_above():
         code = frame.f_code
-        owner: Any = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        owner: Any = variables(frame).get(code.co_varnames[0]) if code.co_argcount else None
         if not issubclass(type(owner), nn.Module) or owner is module:
             continue
         method = method_name(owner, code)

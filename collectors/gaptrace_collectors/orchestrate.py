@@ -47,6 +47,7 @@ class _State:
     """What is known while the cells run."""
 
     available: int | None = None
+    passed: str = ""  # which calls were no steps of the recording
     exit_code: int = 0
     cells: list[dict[str, Any]] = field(default_factory=list)
     stop: bool = False
@@ -229,8 +230,9 @@ class Collection:
         except TooFewStepsError as error:
             raise CollectError(
                 f"the script makes {error.available} decode steps;"
-                f" at least {error.needed} are needed",
-                "let it generate more tokens",
+                f" at least {error.needed} are needed" + self._state.passed,
+                "let it generate more tokens"
+                + (", all in steps that are alike" if self._state.passed else ""),
             ) from error
 
     def _cell(self, mode: str, repeat: int, batch: int | None, where: str) -> str:
@@ -254,12 +256,13 @@ class Collection:
                 if others and available == self._state.available:
                     raise CollectError(
                         f"the script makes {available} decode steps, but {others} other calls come"
-                        " between them: too few follow each other",
+                        f" between them{short['between']}: too few follow each other",
                         "record a part that only decodes, or define build() (collectors/README.md)",
                     )
                 # Where the smaller plan did not fit either, the compiler took more steps again.
                 extra = max(int(short["extra_warmup"]), extra + 4 if self._state.available else 0)
                 self._state.available = available
+                self._state.passed = "".join(f"; {text}" for text in short["passed"])
                 _say(f"the script makes {available} decode steps; recording with fewer timed steps")
                 continue
             outcome = "died"

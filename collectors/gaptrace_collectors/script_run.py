@@ -29,6 +29,7 @@ from gaptrace_collectors.script_subject import (
     BATCHES,
     BESIDE,
     CAPTURED,
+    FROM_HUGGING_FACE,
     PART,
     SWITCHED_OFF,
     THREADS,
@@ -36,6 +37,7 @@ from gaptrace_collectors.script_subject import (
     describe_call,
     self_compiled,
 )
+from gaptrace_collectors.situations import MOST_AT_ONCE
 from gaptrace_collectors.step_reads import SEES_COMPILED_PARTS
 
 if TYPE_CHECKING:
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
 
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.outputs import Outputs
-
-
-FROM_HUGGING_FACE = "Hugging Face's generate compiles its forward call"
 
 
 class ScriptRun:
@@ -76,6 +75,7 @@ class ScriptRun:
         self._subject: ModuleSubject | None = None
         self._recording = threading.Lock()
         self._passed: Counter[str] = Counter()  # what was not recorded, by why
+        self._lengths: Counter[int] = Counter()  # of calls that were no decode steps
         self._reader: StepReader | None = None
         self._checked = False
         self._unwrap: Callable[[], None] = lambda: None
@@ -103,7 +103,19 @@ class ScriptRun:
         """What whoever reads the recording has to know."""
         beside = self.discovery.compiles.beside()
         more = [BESIDE.format(beside)] if beside and not self.step.compiled_by else []
-        return [*self._notes, *more, *(f"{count} {why}" for why, count in self._passed.items())]
+        return [*self._notes, *more, *self.passed()]
+
+    def passed(self) -> list[str]:
+        """Decode calls that were no steps of the recording, and why."""
+        return [f"{count} {why}" for why, count in self._passed.items()]
+
+    def between(self) -> str:
+        """What the calls between decode steps feed, where they are many and short."""
+        few = [length for length in self._lengths if 1 < length <= MOST_AT_ONCE]
+        if not few or 2 * self.interruptions < self.step.decode_steps_seen:
+            return ""
+        usual = f"{min(few)} to {max(few)}" if len(few) > 1 else str(few[0])
+        return f", most of them of {usual} tokens (prompts, prompt lookup or other speculation)"
 
     # --- found ---------------------------------------------------------------------------------
 
@@ -275,6 +287,7 @@ class ScriptRun:
             call = self._read(args, kwargs)
             if call is None or not call.is_decode:
                 self.step.prefill_calls_seen += 1
+                self._lengths[0 if call is None else call.length] += 1
                 return self._pass_by(args, kwargs)
             if self.step.batch is None:
                 describe_call(self.step, call, self._note)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SWITCHED_OFF = "Hugging Face's automatic compilation was switched off for this mode"
 THREADS = "decode calls ran in another thread while one was being recorded: not recorded"
 BATCHES = "decode calls had another batch size than {}: not recorded"
+FROM_HUGGING_FACE = "Hugging Face's generate compiles its forward call"
 CAPTURED = "calls were captured by the script: not recorded"
 ASSISTED = "decode calls were made in assisted generation: not recorded"
 UNCACHED = (

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from gaptrace_collectors.decode_call import Call
 
-_MOST_AT_ONCE = 64
+MOST_AT_ONCE = 64
 _REPEATED = 4
 
 GENERAL = (
@@ -136,7 +136,7 @@ class Situations:
 
     def _several(self) -> tuple[str, str] | None:
         for name, lengths in self._lengths.items():
-            few = {length: n for length, n in lengths.items() if length <= _MOST_AT_ONCE}
+            few = {length: n for length, n in lengths.items() if length <= MOST_AT_ONCE}
             if sum(few.values()) < _REPEATED or max(few.values()) < 2:
                 continue
             usual = f"{min(few)} to {max(few)}" if len(few) > 1 else str(min(few))
