@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,7 +45,7 @@ class CallHistory:
         if packed is not None:
             call = packed
         if call.length > 1 and not call.packed and self._continues(tokens):
-            call = replace(call, grows=True)
+            call = call._replace(grows=True)
         self._numel = tokens.numel() if tokens.dim() < 2 and call.length > 1 else None
         self._tokens = tokens.clone()
         return call

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,8 +25,7 @@ TOKEN_NAMES = (
 )
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """What one call feeds: `sequences` times `length` tokens, found under `where`.
 
     `embedded`: as embeddings. `packed`: the sequences lie behind each other in one row; then
@@ -155,9 +153,9 @@ class StepReader:
         self._usual = longest if self._usual is None else self._usual  # of the step that was found
         total = call.sequences * call.length
         steady = total == self.call.sequences and longest in (1, self._usual)
-        return replace(self.call) if steady else Call(1, total, call.where, packed=True)
+        return self.call if steady else Call(1, total, call.where, packed=True)
 
     def _grown(self, call: Call) -> Call:
         """One token longer than the last call, or as long where the context is full."""
         last, self._longest = self._longest, call.length
-        return replace(call, grows=call.length in (last, last + 1))
+        return call._replace(grows=call.length in (last, last + 1))

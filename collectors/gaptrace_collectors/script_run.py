@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -330,7 +329,7 @@ class ScriptRun:
         alone = self.step.decode_steps_seen == 1 and not first.grows and not first.packed
         if call is None or not alone or call.sequences != first.sequences or call.length != 2:
             return call
-        call = replace(call, grows=True)
+        call = call._replace(grows=True)
         self._reader = StepReader(call)
         self.step.decode_steps_seen = 0
         self.step.prefill_calls_seen += 1
