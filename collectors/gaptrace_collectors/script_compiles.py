@@ -127,9 +127,9 @@ class ScriptCompiles:
         """A function of torch's own that compiled itself inside `module`, or an empty text."""
         return _any(self._library, module)
 
-    def beside(self) -> str:
-        """Compiled functions that ran outside of any module call, or an empty text."""
-        within = set().union(*self._inside.values()) if self._inside else set()
+    def beside(self, module: nn.Module | None) -> str:
+        """Functions of the script's that ran compiled outside of `module`, or an empty text."""
+        within = set() if module is None else _labels(self._inside, module)
         return ", ".join(sorted(set(self.seen) - within))
 
 
@@ -150,9 +150,12 @@ def replays_within(compiles: ScriptCompiles) -> Iterator[None]:
 
 
 def _any(noted: dict[int, set[str]], module: nn.Module) -> str:
-    """What was noted first by name for a module or a part of it, called from outside or not."""
-    labels = {label for part in module.modules() for label in noted.get(id(part), ())}
-    return min(labels, default="")
+    return min(_labels(noted, module), default="")
+
+
+def _labels(noted: dict[int, set[str]], module: nn.Module) -> set[str]:
+    """What was noted for a module or a part of it that was called from outside."""
+    return {label for part in module.modules() for label in noted.get(id(part), ())}
 
 
 def compiled_by_script(module: nn.Module) -> str:

@@ -100,7 +100,7 @@ class ScriptRun:
     @property
     def notes(self) -> list[str]:
         """What whoever reads the recording has to know."""
-        beside = self.discovery.compiles.beside()
+        beside = self.discovery.compiles.beside(self.step.model)
         more = [BESIDE.format(beside)] if beside and not self.step.compiled_by else []
         return [*self._notes, *more, *self.passed()]
 

@@ -5,10 +5,16 @@ import pytest
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
+from tests.collectors import nested_scripts as nested  # noqa: E402
 from tests.collectors import step_scripts as scripts  # noqa: E402
 from tests.collectors.conftest import QUICK  # noqa: E402
 
 EAGER = ("--modes", "eager", *QUICK)
+
+
+def named(name):
+    """The script of that name."""
+    return getattr(scripts, name, None) or getattr(nested, name)
 
 
 def recorded(bench, text, *words):
@@ -44,7 +50,7 @@ def refused(bench, text):
     ],
 )
 def test_the_whole_model_is_the_step(bench, script, module, call):
-    run = recorded(bench, getattr(scripts, script))
+    run = recorded(bench, named(script))
     assert run["step"]["module"] == module
     assert run["step"]["call"] == call
     assert run["step"]["tokens"] == 1
@@ -109,12 +115,12 @@ def test_a_draft_is_not_taken_for_the_model(bench):
 
 
 def test_a_draft_within_one_module_is_not_taken_for_the_model(bench):
-    said = refused(bench, scripts.SPECULATIVE_IN_ONE)
+    said = refused(bench, nested.SPECULATIVE_IN_ONE)
     assert "GPT drafts tokens and GPT verifies several at once" in said
 
 
 def test_a_decoder_called_by_itself_is_the_step_and_beams_are_known_from_options(bench):
-    run = recorded(bench, scripts.WHISPER)
+    run = recorded(bench, nested.WHISPER)
     assert run["step"]["module"] == "Decoder"
     assert (run["step"]["batch"], run["step"]["tokens"]) == (10, 2)
     assert "beam_size of logits()" in run["step"]["tokens_source"]
@@ -134,60 +140,73 @@ def test_a_decoder_called_by_itself_is_the_step_and_beams_are_known_from_options
     ],
 )
 def test_what_a_method_does_around_the_model_is_beside_the_step(bench, script, call):
-    run = recorded(bench, getattr(scripts, script))
+    run = recorded(bench, named(script))
     assert (run["step"]["module"], run["step"]["call"]) == ("GPT", call)
 
 
 def test_of_two_methods_of_one_model_the_outer_one_is_the_step(bench):
-    run = recorded(bench, scripts.METHOD_IN_METHOD)
+    run = recorded(bench, nested.METHOD_IN_METHOD)
     assert run["step"]["call"] == "Decoder.decode_one: 1 x 1 tokens in argument 0"
 
 
 def test_a_module_of_embeddings_is_not_the_step(bench):
-    run = recorded(bench, scripts.TIED)
+    run = recorded(bench, nested.TIED)
     assert run["step"]["call"] == "GPT.forward: 1 x 1 tokens in argument 0"
     assert run["bytes"]["weights_read_per_step"] == scripts.WEIGHTS + 2 * 16 * 4  # and the norm
 
 
 def test_a_language_model_fed_embeddings_within_a_larger_one(bench):
-    run = recorded(bench, scripts.EMBEDDED)
+    run = recorded(bench, nested.EMBEDDED)
     assert run["step"]["module"] == "LM"
 
 
 def test_a_layer_that_runs_several_times_is_not_the_step(bench):
-    run = recorded(bench, scripts.SHARED_LAYER)
+    run = recorded(bench, nested.SHARED_LAYER)
     assert run["step"]["module"] == "GPT"
     assert run["step"]["call"].startswith("GPT.forward: 1 x 1")
 
 
 def test_flat_tokens_of_several_sequences(bench):
-    run = recorded(bench, scripts.FLAT)
+    run = recorded(bench, nested.FLAT)
     assert run["step"]["tokens"] == 4
     assert run["step"]["prefill_calls_seen"] == 1
 
 
 def test_a_decode_method_without_a_cache(bench):
-    run = recorded(bench, scripts.STEP_OF_DECODER)
+    run = recorded(bench, nested.STEP_OF_DECODER)
     assert run["step"]["call"].startswith("Translator.decode: 1 x 2 tokens in argument 0")
     assert any("nothing is cached" in note for note in run["notes"])
 
 
+def test_a_small_serving_engine(bench):
+    run = recorded(bench, nested.ENGINE)
+    step, sizes = run["step"], run["bytes"]
+    assert (step["module"], step["tokens"], step["prefill_calls_seen"]) == ("Model", 3, 1)
+    assert any("beside the step" in note and "Sampler.forward" in note for note in run["notes"])
+    position = 2 * 2 * 16 * 4  # bytes of keys and values in two layers
+    assert sizes["kv_allocated"] == 200 * 4 * position
+    assert sizes["kv_source"].startswith("pages in use")
+    assert sizes["kv_read_per_step"] % position == 0
+    assert 3 * 20 < sizes["kv_read_per_step"] // position < 3 * 70
+    assert sizes["weights_read_per_step"] == 4 * (2 * (16 * 48 + 48) + 16 * 32)
+
+
 def test_a_method_taken_before_is_told(bench):
-    said = refused(bench, scripts.BOUND)
+    said = refused(bench, nested.BOUND)
     assert "GPT.forward makes a step, but was not called again" in said
     assert "reference that was taken before" in said
 
 
 @pytest.mark.parametrize("call", ["model(", "model.forward("])
 def test_warming_up_for_a_capture_is_no_step(bench, call):
-    text = scripts.WARM_UP_FOR_CAPTURE.replace("model(", call)
+    text = nested.WARM_UP_FOR_CAPTURE.replace("model(", call)
     step = recorded(bench, text)["step"]
     assert (step["batch"], step["tokens"]) == (3, 3)
     assert 58 <= step["decode_steps_seen"] <= 60
 
 
 def test_training_is_told(bench):
-    assert "GPT was called 9 times in training mode" in refused(bench, scripts.TRAINING)
+    assert "GPT was called 9 times in training mode" in refused(bench, nested.TRAINING)
 
 
 def test_several_tokens_per_call_are_told(bench):

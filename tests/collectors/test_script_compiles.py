@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from tests.collectors import step_scripts as scripts  # noqa: E402
+from tests.collectors import compiled_scripts as scripts  # noqa: E402
 from tests.collectors.conftest import QUICK  # noqa: E402
 
 EAGER = ("--modes", "eager", *QUICK)
