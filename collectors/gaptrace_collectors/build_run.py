@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import inspect
 import os
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from gaptrace_collectors.bytes_read import ReadsObserver
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.failure import Failure, ModeFailureError, RecorderError
 from gaptrace_collectors.points import Point
@@ -136,6 +138,18 @@ def call_build(build: Callable[..., Any], batch: int | None, *, in_arguments: bo
     return build(batch=batch)
 
 
+def _uncompiled(step: Callable[[], Any], model: nn.Module | None) -> Any:
+    """One step without what was compiled of its model."""
+    compiled = None if model is None else model._compiled_call_impl
+    if model is None or compiled is None:
+        return step()
+    model._compiled_call_impl = None
+    try:
+        return step()
+    finally:
+        model._compiled_call_impl = compiled
+
+
 class BuildRun:
     """Runs an explicit step through the whole plan."""
 
@@ -193,6 +207,8 @@ class BuildRun:
             recorder = self.recorder = Recorder(
                 _StepSubject(step), runner, self._device, info, measurements, self._outputs
             )
+            eager = functools.partial(_uncompiled, step, model)
+            recorder.reads = ReadsObserver(model, step, "step", step, eager, self._device)
             with torch.no_grad():
                 for handler in recorder.phases():
                     self.step.decode_steps_seen += 1

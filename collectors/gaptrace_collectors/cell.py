@@ -210,13 +210,14 @@ class Cell:
         elif run.step.decode_steps_seen == 0:
             raise RecorderError(
                 f"no decode step was found; {run.discovery.explanation()}",
-                "a decode step is one module call with one new token per sequence, gradients off;"
-                " where that does not fit, define build() (collectors/README.md)",
+                run.discovery.hint(),
             )
         else:
             short = {
                 "decode_steps": run.step.decode_steps_seen,
                 "interruptions": run.interruptions,
+                "between": run.between(),
+                "passed": run.passed(),
                 "extra_warmup": 0 if recorder is None else recorder.extra_warmup,
             }
             with writing(self.info.folder):

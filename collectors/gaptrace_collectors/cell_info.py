@@ -25,6 +25,8 @@ class StepFacts:
 
     tokens: int = 1
     tokens_source: str = "assumed"
+    uncached: bool = False
+    compiled_by: str = ""
     batch: int | None = None
     module: str | None = None
     call: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
+    from gaptrace_collectors.situations import Situations
+
 _MODULE = "transformers.generation.utils"
+_CRITERIA = "_valid_auto_compile_criteria"
+_ASSISTED = "_assisted_decoding"
 
 
 class _PatchingLoader(importlib.abc.Loader):
@@ -48,14 +53,14 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _wrap_criteria(wrap: Callable[[Callable[..., Any]], Callable[..., bool]]) -> None:
-    """Let `wrap` replace what `generate` asks before it compiles, once there is a `generate`."""
+def _wrap_method(name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Let `wrap` replace a method of `GenerationMixin`, once there is one."""
 
     def patch(module: ModuleType) -> None:
         mixin = getattr(module, "GenerationMixin", None)
-        asked = getattr(mixin, "_valid_auto_compile_criteria", None)
-        if mixin is not None and asked is not None:
-            mixin._valid_auto_compile_criteria = wrap(asked)
+        method = getattr(mixin, name, None)
+        if mixin is not None and method is not None:
+            setattr(mixin, name, wrap(method))
 
     if _MODULE in sys.modules:
         patch(sys.modules[_MODULE])
@@ -74,7 +79,7 @@ def switch_off_automatic_compilation(on_switched_off: Callable[[], None]) -> Non
 
         return never
 
-    _wrap_criteria(wrap)
+    _wrap_method(_CRITERIA, wrap)
 
 
 def watch_automatic_compilation(
@@ -100,4 +105,25 @@ def watch_automatic_compilation(
 
         return wrapping
 
-    _wrap_criteria(wrap)
+    _wrap_method(_CRITERIA, wrap)
+
+
+def watch_assisted_generation(situations: Situations) -> None:
+    """While `generate` drafts and verifies, `situations.assisted` is not 0."""
+
+    def wrap(decoding: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(decoding)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            assistant = kwargs.get("assistant_model")
+            situations.assisted += 1
+            situations.assisted_by = (
+                "prompt lookup" if assistant is None else f"a {type(assistant).__name__}"
+            )
+            try:
+                return decoding(*args, **kwargs)
+            finally:
+                situations.assisted -= 1
+
+        return watched
+
+    _wrap_method(_ASSISTED, wrap)

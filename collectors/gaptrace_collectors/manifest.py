@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gaptrace_collectors import RUN_SCHEMA, facts, timing
+from gaptrace_collectors.bytes_read import read_section
 from gaptrace_collectors.cell_info import script_folder
 from gaptrace_collectors.points import Point
 from gaptrace_collectors.steadiness import launch_sequence
@@ -183,6 +184,7 @@ def _engine_sections(
 def _bytes(step: StepFacts, recorder: Recorder | None, sections: dict[str, Any]) -> dict[str, Any]:
     caches = recorder.placed.caches() or recorder.observed.caches() if recorder else {}
     section = byte_section(step.model, caches)
+    section |= read_section(step, recorder.reads if recorder else None, section)
     if step.weight_bytes is not None:
         section["weights_read_per_step"] = step.weight_bytes
         section["weights_source"] = "step.weight_bytes"

@@ -201,8 +201,9 @@ class Collection:
         except TooFewStepsError as error:
             raise CollectError(
                 f"the script makes {error.available} decode steps;"
-                f" at least {error.needed} are needed",
-                "let it generate more tokens",
+                f" at least {error.needed} are needed" + self._state.passed,
+                "let it generate more tokens"
+                + (", all in steps that are alike" if self._state.passed else ""),
             ) from error
 
     def _cell(self, mode: str, repeat: int, batch: int | None, where: str, later: list[str]) -> str:
@@ -268,12 +269,13 @@ class Collection:
         if others and available == self._state.available:
             raise CollectError(
                 f"the script makes {available} decode steps, but {others} other calls come"
-                " between them: too few follow each other",
+                f" between them{short['between']}: too few follow each other",
                 "record a part that only decodes, or define build() (collectors/README.md)",
             )
         # Where the smaller plan did not fit either, the compiler took more steps again.
         again = extra + 4 if self._state.available else 0
         self._state.available = available
+        self._state.passed = "".join(f"; {text}" for text in short["passed"])
         say(f"the script makes {available} decode steps; recording with fewer timed steps")
         return max(int(short["extra_warmup"]), again)
 

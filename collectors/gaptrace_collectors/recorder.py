@@ -28,6 +28,7 @@ from gaptrace_collectors.warmup import WarmUp
 
 if TYPE_CHECKING:
     from gaptrace_collectors.buckets import Buckets
+    from gaptrace_collectors.bytes_read import ReadsObserver
     from gaptrace_collectors.cell_info import CellInfo
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.outputs import Outputs
@@ -115,6 +116,7 @@ class Recorder:
         for measurement in measurements:
             measurement.power = PowerMeter(device.index) if device.accelerated else None
         self.on_check_done: Callable[[], None] = lambda: None
+        self.reads: ReadsObserver | None = None
         self._outputs = outputs
         self._lockstep = Lockstep(info.ranks)
         self._progress = info.progress
@@ -174,10 +176,26 @@ class Recorder:
             yield from self._profile()
         for _ in self._each_measurement():
             self.go_to(self.plan.settle + self.plan.timed_after)
-            for _ in range(self.plan.settle):
-                yield plain
+            for number in range(self.plan.settle):
+                yield from self._observe_reads() if number == 0 else (plain,)
             yield from self._timed("after", self.plan.timed_after, go=False)
             self.finish_timing()
+
+    def _observe_reads(self) -> Iterator[Handler]:
+        """One step that tells what it reads; nothing is timed, and everything is profiled."""
+        reads = self.reads
+        if reads is None or reads.kv or reads.weights or self.runner.buckets:
+            yield plain
+            return
+        reads.grown = {
+            name: cache.nbytes
+            for name, cache in self.placed.caches().items()
+            if any(step[name].shape != cache.shape for step in self.observed.steps if name in step)
+        }
+        yield reads.handler
+        before = self.shared_sections["peak_before"]
+        for name, peak in reads.peak.items():
+            before[name] = max(before.get(name, 0), peak)
 
     def _each_measurement(self) -> Iterator[Measurement]:
         for measurement in self.measurements:

@@ -152,23 +152,33 @@ def compiler_of(
 
 
 def module_runner(
-    module: nn.Module, mode: Mode, device: Device, options: Options, batch: int
+    module: nn.Module,
+    mode: Mode,
+    device: Device,
+    options: Options,
+    batch: int,
+    plain: Callable[..., Any],
 ) -> Runner:
-    """The forward call of `module` in `mode`; the module's own `__call__` is left to the caller."""
+    """`plain`, a call of `module` or of its method, in `mode`; wrapping is left to the caller."""
     require_device(mode, device)
-    plain: Callable[..., Any] = module._compiled_call_impl or module._call_impl
     call = plain
     buckets = _buckets(options, mode, "growing inputs")
     compiler = compiler_of(mode, device, options, batch, buckets)
-    if compiler:
+    whole = getattr(plain, "__func__", None) is type(module)._call_impl
+    if compiler and whole:
         module.compile(**compiler.arguments)
         compiled = module._compiled_call_impl
         assert compiled is not None
         call = compiled
+    elif compiler:
+        import torch
+
+        call = torch.compile(plain, **compiler.arguments)
     captured = None
     if mode.captures_step:
         compiles = compiler.compiles if compiler else None
-        captured = Captured(call, device, compiles, module, "module", module.forward, buckets)
+        named_like = module.forward if whole else plain
+        captured = Captured(call, device, compiles, module, "module", named_like, buckets)
         call = captured
     if buckets:
         call = GrowingInputs(plain, buckets).padded(call)

@@ -15,6 +15,7 @@ class State:
 
     available: decode steps that the script makes, once it made fewer than were planned. switch_off:
     whether the script's own compiling is to do nothing. on_cpu: whether a cell ran on a CPU.
+    passed: which calls were no steps, in words.
     """
 
     available: int | None = None
@@ -23,6 +24,7 @@ class State:
     stop: bool = False
     complete: bool = False
     as_is_reason: str | None = None
+    passed: str = ""
     switch_off: bool = False
     on_cpu: bool = False
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from gaptrace_collectors.regions import parts_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -48,8 +50,8 @@ def is_cache_name(name: str) -> bool:
 
 
 def nbytes(tensor: torch.Tensor) -> int:
-    """Bytes of the tensor's elements."""
-    return int(tensor.numel() * tensor.element_size())
+    """Bytes of the tensor's elements; of a quantised one, of what it wraps."""
+    return sum(int(part.numel() * part.element_size()) for part in parts_of(tensor))
 
 
 def reachable(root: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
@@ -81,7 +83,9 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             if key not in _MODULE_INTERNALS and key != "_compiled_call_impl":
                 yield f"{path}.{key}", item
     elif isinstance(value, dict):
-        yield from ((f"{path}[{key!r}]", item) for key, item in list(value.items()))
+        yield from (
+            (f"{path}[{_key(key, n)}]", item) for n, (key, item) in enumerate(list(value.items()))
+        )
     elif isinstance(value, (list, tuple, deque)):
         yield from ((f"{path}[{n}]", item) for n, item in enumerate(value))
     elif isinstance(value, functools.partial):
@@ -96,6 +100,13 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _function_children(path, value)
     elif not type(value).__module__.startswith(("torch", "builtins", "threading", "logging")):
         yield from ((f"{path}.{key}", item) for key, item in getattr(value, "__dict__", {}).items())
+
+
+def _key(key: Any, number: int) -> str:
+    """How a dictionary's key stands in a path; objects of one kind often print alike."""
+    if isinstance(key, (str, int, tuple)):
+        return repr(key)
+    return f"{type(key).__name__} {number}"
 
 
 def _function_children(path: str, function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -125,8 +136,8 @@ def direct_tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
         for n, item in enumerate(value):
             yield from direct_tensors(item, f"{path}[{n}]")
     elif type(value) is dict:
-        for key, item in value.items():
-            yield from direct_tensors(item, f"{path}[{key!r}]")
+        for n, (key, item) in enumerate(value.items()):
+            yield from direct_tensors(item, f"{path}[{_key(key, n)}]")
 
 
 def flat_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
@@ -159,7 +170,7 @@ def snapshot(named: dict[str, Any], state: Any, state_name: str) -> dict[str, Pl
     for key, value in named.items():
         for path, tensor in direct_tensors(value, key):
             direct.add(id(tensor))
-            placements[path] = _placement(DIRECT, tensor)
+            placements[path] = placement(tensor, DIRECT)
     inside: list[tuple[str, torch.Tensor]] = []
     for key, value in named.items():
         inside += reachable(value, key)
@@ -168,11 +179,36 @@ def snapshot(named: dict[str, Any], state: Any, state_name: str) -> dict[str, Pl
     for path, tensor in inside:
         if id(tensor) not in direct and not isinstance(tensor, nn.Parameter):
             direct.add(id(tensor))
-            placements.setdefault(path, _placement(STATE, tensor))
+            placements.setdefault(path, placement(tensor))
     return placements
 
 
-def _placement(kind: str, tensor: torch.Tensor) -> Placement:
+def cache_tensors(named: dict[str, Any], state: Any, state_name: str) -> dict[str, torch.Tensor]:
+    """KV caches and recurrent states among a step's arguments and state, each once, by path."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    roots = [*named.items(), *([] if state is None else [(state_name, state)])]
+    for key, value in roots:
+        for path, tensor in reachable(value, key):
+            known = id(tensor) in seen or isinstance(tensor, nn.Parameter)
+            if not known and tensor.dim() > 1 and is_cache_name(path):
+                seen.add(id(tensor))
+                found[path] = tensor
+    return found
+
+
+def packed_buffers(model: nn.Module) -> list[torch.Tensor]:
+    """Buffers that hold quantised weights, each once."""
+    found = {
+        id(buffer): buffer
+        for name, buffer in model.named_buffers()
+        if _PACKED_NAME.search(name) and not is_cache_name(name)
+    }
+    return list(found.values())
+
+
+def placement(tensor: torch.Tensor, kind: str = STATE) -> Placement:
+    """Where a tensor is now."""
     try:
         address = tensor.data_ptr()
     except RuntimeError:  # a wrapper subclass without storage
@@ -205,7 +241,7 @@ def byte_section(model: nn.Module | None, caches: dict[str, Placement]) -> dict[
     for module in model.modules():
         for parameter in module._parameters.values():
             if parameter is not None:
-                users.setdefault(parameter.data_ptr(), []).append((module, parameter))
+                users.setdefault(_address(parameter), []).append((module, parameter))
     for owners in users.values():
         size = nbytes(owners[0][1])
         key = _dtype_name("", owners[0][1])
@@ -216,9 +252,9 @@ def byte_section(model: nn.Module | None, caches: dict[str, Placement]) -> dict[
     buffers: dict[str, int] = {}
     known: set[int] = set()
     for name, buffer in model.named_buffers():
-        if buffer.data_ptr() in known:
+        if _address(buffer) in known:
             continue
-        known.add(buffer.data_ptr())
+        known.add(_address(buffer))
         key = _dtype_name(name, buffer)
         buffers[key] = buffers.get(key, 0) + nbytes(buffer)
         if _PACKED_NAME.search(name) and not is_cache_name(name):
@@ -232,6 +268,11 @@ def byte_section(model: nn.Module | None, caches: dict[str, Placement]) -> dict[
         "weights_source": "parameters without embedding tables, plus quantised buffers",
     }
     return section
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """What tied tensors have in common; wrapped and offloaded ones have no address of their own."""
+    return placement(parts_of(tensor)[0]).address or id(tensor)
 
 
 def _dtype_name(name: str, tensor: torch.Tensor) -> str:

@@ -157,6 +157,8 @@ class Given:
             weight_bytes, source = options.weight_bytes, "--weight-bytes"
         elif manifest.weight_bytes is not None:
             weight_bytes, source = manifest.weight_bytes, "run manifest"
+        elif manifest.weights_withheld is not None:
+            weights, source = None, manifest.weights_withheld
         elif from_shapes:
             weight_bytes, source = from_shapes[0], FROM_SHAPES
         if weight_bytes is not None and source != FROM_SHAPES:

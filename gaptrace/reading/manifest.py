@@ -100,6 +100,12 @@ class Manifest:
         return self.bytes.weights_read_per_step
 
     @property
+    def weights_withheld(self) -> str | None:
+        """Why the recorder does not say what weights a step reads, though it knows the model."""
+        known = self.bytes.weights_read_per_step is not None or self.bytes.parameters is None
+        return None if known else self.bytes.weights_source
+
+    @property
     def bits_per_weight(self) -> float | None:
         """Mean stored bits per weight, from the parameter bytes by dtype; packed int4 is 4 bits."""
         sizes: dict[str, float] = {}

@@ -308,17 +308,21 @@ def test_a_script_that_compiles_by_itself_is_recorded_as_it_is(bench):
 
 
 @pytest.mark.slow
-def test_a_compiled_sampler_is_noticed_after_the_first_steps(bench):
+def test_a_compiled_sampler_beside_the_step_keeps_all_modes(bench):
     text = LOOP.replace(
         "        token = model(token)[:, -1:].argmax(-1)\n",
         "        token = sample(model(token))\n",
     ).replace(
         "model = Model()",
-        "sample = torch.compile(lambda x: x[:, -1:].argmax(-1), backend='eager')\nmodel = Model()",
+        "def pick(x):\n    return x[:, -1:].argmax(-1)\n\n"
+        "sample = torch.compile(pick, backend='eager')\nmodel = Model()",
     )
-    done = bench.collect(*EAGER, bench.script(text))
+    done = bench.collect("--modes", "eager,compiled", *QUICK, bench.script(text))
     assert done.code == 0, done.stderr
-    assert done.run("eager")["status"] == "ok"
+    for mode in ("eager", "compiled"):
+        assert done.run(mode)["status"] == "ok"
+        beside = "compiled by the script beside the step, in all modes: torch.compile on pick"
+        assert beside in done.run(mode)["notes"]
 
 
 def test_captured_modes_say_why_they_cannot_work_without_a_gpu(bench):

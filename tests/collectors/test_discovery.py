@@ -7,7 +7,8 @@ pytestmark = pytest.mark.torch
 
 from torch import nn  # noqa: E402
 
-from gaptrace_collectors.discover import Discovery, compiled_by_script, wrap  # noqa: E402
+from gaptrace_collectors.discover import Discovery, wrap  # noqa: E402
+from gaptrace_collectors.script_compiles import compiled_by_script  # noqa: E402
 
 ORIGINAL = nn.Module.__call__
 
@@ -34,7 +35,7 @@ class Outer(nn.Module):
 @pytest.fixture
 def discovery():
     found = []
-    watching = Discovery(lambda module, call: found.append((module, call)), found.append)
+    watching = Discovery(found.append, found.append)
     watching.found = found
     watching.install()
     yield watching
@@ -53,9 +54,10 @@ def test_the_outermost_module_is_found_at_its_first_decode_call(discovery):
         assert discovery.found == []
         assert discovery.prefill_calls == 1
         model(ids(2, 1))
-    module, call = discovery.found[0]
-    assert module is model
-    assert (call.sequences, call.length) == (2, 1)
+    found = discovery.found[0]
+    assert found.module is model
+    assert found.method == "__call__"
+    assert (found.call.sequences, found.call.length) == (2, 1)
     assert nn.Module.__call__ is ORIGINAL
 
 
@@ -69,7 +71,7 @@ def test_the_explanation_names_what_was_seen(discovery):
     model = Outer().eval()
     with torch.no_grad():
         model(ids(1, 5))
-        model(ids(1, 6))
+        model(ids(1, 7))
     assert "Outer: 1 x 5 tokens (1 calls)" in discovery.explanation()
 
 
@@ -79,7 +81,7 @@ def test_an_exception_inside_the_model_leaves_the_watch_intact(discovery):
         model(ids(1, 3) + 100)
     with torch.no_grad():
         model(ids(1, 1))
-    assert discovery.found[0][0] is model
+    assert discovery.found[0].module is model
 
 
 def test_a_wrapper_on_one_object_is_all_that_stays():

@@ -8,7 +8,13 @@ pytestmark = pytest.mark.torch
 from torch import nn  # noqa: E402
 
 from gaptrace_collectors import tensors  # noqa: E402
-from gaptrace_collectors.decode_call import read_call  # noqa: E402
+from gaptrace_collectors.call_history import CallHistory  # noqa: E402
+from gaptrace_collectors.decode_call import (  # noqa: E402
+    Call,
+    StepReader,
+    read_call,
+    read_numbers,
+)
 from gaptrace_collectors.steadiness import Observation  # noqa: E402
 
 
@@ -43,6 +49,93 @@ def test_what_is_no_language_model_call(argument):
 
 def test_no_tensor_at_all():
     assert read_call((1, "text"), {"flag": True}) is None
+
+
+def test_tokens_within_a_batch():
+    call = read_call(({"input_ids": ids(2, 1), "mask": ids(2, 9)},), {})
+    assert (call.sequences, call.length, call.where) == (2, 1, "argument 0, input_ids")
+    call = read_call(((ids(3, 1), None),), {})
+    assert (call.sequences, call.where) == (3, "argument 0, argument 0")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(7, (1, 1)), ([1, 2, 3], (1, 3)), ([[1], [2]], (2, 1)), ([[1], [2, 3]], None), (True, None)],
+)
+def test_tokens_as_plain_numbers(value, expected):
+    call = read_numbers((value,), {})
+    assert (None if call is None else (call.sequences, call.length)) == expected
+
+
+# --- with the call before
+
+
+def forward(input_ids, positions=None, cu_seqlens=None, block_tables=None):
+    """The signature that names the arguments."""
+
+
+def counted(*shape):
+    return torch.arange(torch.Size(shape).numel()).view(shape)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_call_that_repeats_the_last_one_with_one_more_token_grows(batch):
+    history = CallHistory(forward)
+    tokens = counted(batch, 9)
+    assert not history.read((tokens[:, :5],), {}).is_decode
+    call = history.read((tokens[:, :6],), {})
+    assert (call.sequences, call.length, call.grows, call.is_decode) == (batch, 6, True, True)
+    moved = history.read((tokens[:, 1:7],), {})  # the context is full and moves on
+    assert moved.grows
+    assert not history.read((tokens[:, 2:5],), {}).is_decode  # another prompt
+    assert not history.read((tokens[:, 2:5],), {}).is_decode  # the same once more
+    assert not history.read((tokens[:, 3:7],), {}).is_decode  # one longer, but not its sequel
+
+
+def test_embeddings_grow_as_well():
+    history = CallHistory(forward)
+    tokens = torch.randn(1, 6, 4)
+    history.read((tokens[:, :5],), {})
+    assert history.read((tokens,), {}).grows
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4)])
+def test_positions_tell_a_prompt_from_sequences_in_a_row(shape):
+    history = CallHistory(forward)
+    prompt = history.read((ids(*shape), torch.arange(4).view(shape)), {})
+    assert (prompt.sequences, prompt.length) == (1, 4)
+    apart = history.read((ids(*shape), torch.tensor([9, 4, 4, 7]).view(shape)), {})
+    assert (apart.sequences, apart.length, apart.packed) == (4, 1, True)
+    assert not history.read((ids(*shape), torch.tensor([0, 1, 0, 1]).view(shape)), {}).is_decode
+
+
+def test_sequences_at_neighbouring_positions_are_told_by_the_next_call():
+    history = CallHistory(forward)
+    assert not history.read((ids(1, 2), torch.tensor([[5, 6]])), {}).is_decode
+    assert history.read((ids(1, 2), torch.tensor([[6, 7]])), {}).sequences == 2
+
+
+def test_boundaries_and_block_tables_tell_the_sequences():
+    one_each = CallHistory(forward).read((ids(1, 3),), {"cu_seqlens": torch.arange(4)})
+    assert (one_each.sequences, one_each.length) == (3, 1)
+    mixed = CallHistory(forward).read((ids(1, 6),), {"cu_seqlens": torch.tensor([0, 1, 6])})
+    assert not mixed.is_decode
+    tables = CallHistory(forward).read((ids(1, 3),), {"block_tables": ids(3, 8)})
+    assert (tables.sequences, tables.length) == (3, 1)
+
+
+def test_a_found_step_is_read_without_its_history():
+    packed = StepReader(Call(4, 1, "input_ids", packed=True))
+    assert packed.read((ids(1, 4),), {"max_seqlen_q": 1}, 4).is_decode
+    assert not packed.read((ids(1, 4),), {"max_seqlen_q": 4}, 4).is_decode
+    assert not packed.read((ids(1, 9),), {}, 4).is_decode
+    growing = StepReader(Call(1, 6, "idx", grows=True))
+    lengths = [6, 7, 8, 8, 3, 4]
+    read = [growing.read((ids(1, length),), {}, 1).is_decode for length in lengths]
+    assert read == [True, True, True, True, False, True]
+    silent = StepReader(Call(2, 1, "Block within Engine.step"), silent=True)
+    assert silent.read((), {}, 2) == Call(2, 1, "Block within Engine.step")
+    assert StepReader(Call(1, 1, "idx")).read((), {}, 1) is None
 
 
 def test_cache_names():

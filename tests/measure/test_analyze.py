@@ -319,6 +319,22 @@ def test_sizes_that_are_given_win_over_the_manifest() -> None:
     assert moved.bits_per_weight == 16  # as the manifest still says
 
 
+def test_weights_that_the_recorder_withholds_are_not_taken_from_shapes() -> None:
+    types = ["c10::BFloat16", "c10::BFloat16"]
+    products = [
+        op("aten::mm", at=100 * n + 1, dur=5, dims=[[1, 64], [64, 128]], types=types)
+        for n in range(7)
+    ]
+    bare = trace_of(*steps(7), *products)
+    assert analyze(bare).ceilings.weight_bytes == 64 * 128 * 2
+    why = "experts: --weight-bytes says it"
+    trace = with_manifest(bare, bytes={"parameters": {"bfloat16": 1600}, "weights_source": why})
+    moved = analyze(trace).ceilings
+    assert (moved.weight_bytes, moved.weight_bytes_source) == (None, why)
+    assert moved.bandwidth_tokens_per_s is None
+    assert analyze(trace, Options(weight_bytes=800)).ceilings.weight_bytes == 800
+
+
 @pytest.mark.parametrize(
     ("busy_share", "host", "paced"),
     [
