@@ -46,6 +46,7 @@ from gaptrace_collectors.profiling import EXECUTION_TRACE, TIMES, TRACE, rewrite
 from gaptrace_collectors.progress import Progress
 from gaptrace_collectors.ranks import Ranks, rank_of
 from gaptrace_collectors.script_run import ScriptRun
+from gaptrace_collectors.script_subject import RECORDED_AS_IS
 from gaptrace_collectors.targets import Target
 
 FAILED = 125
@@ -254,7 +255,7 @@ class Cell:
                 run.step,
                 run.recorder,
                 measurement,
-                manifest.Outcome(status, failure, [*self._notes, *run.notes]),
+                manifest.Outcome(status, failure, self._all_notes(run.notes)),
             )
             if self.info.options.redact:
                 self._redact_files(measurement.folder)
@@ -263,6 +264,12 @@ class Cell:
                 made["profiled"]["trace_bytes"] = os.path.getsize(trace)
             self._written[measurement.folder] = made
         self._save()
+
+    def _all_notes(self, seen: list[str]) -> list[str]:
+        """What was known before the cell began and what it saw; the reason for as-is once."""
+        told = any(RECORDED_AS_IS in note for note in self._notes)
+        more = [note for note in seen if not (told and note.startswith(RECORDED_AS_IS))]
+        return [*self._notes, *more]
 
     def _save(self) -> None:
         for folder, made in self._written.items():

@@ -32,6 +32,7 @@ from gaptrace_collectors.script_subject import (
     CAPTURING,
     FROM_HUGGING_FACE,
     PART,
+    RECORDED_AS_IS,
     SWITCHED_OFF,
     THREADS,
     ModuleSubject,
@@ -186,7 +187,7 @@ class ScriptRun:
         self.step.compiled_by = how
         if self._info.mode is not AS_IS:
             self._finish(self_compiled(how))
-        self._note(f"recorded as-is: the script compiles or captures the step by itself ({how})")
+        self._note(f"{RECORDED_AS_IS}: the script compiles or captures the step by itself ({how})")
 
     def _found_automatic(
         self, module: nn.Module, make: Callable[[], Callable[..., Any]]

@@ -40,7 +40,7 @@ def test_modes_that_nobody_named_give_way_and_the_reason_is_kept(bench):
     index = json.loads((done.root / "collect.json").read_text())
     assert index["modes"] == ["as-is"]
     reason = index["as_is_reason"]
-    assert reason.startswith("the script compiles or captures by itself (model.compile())")
+    assert reason.startswith("the script compiles or captures the step by itself (model.compile())")
     assert reason in done.run("as-is")["notes"]
     assert reason in done.stderr
 
@@ -89,4 +89,8 @@ def test_a_capture_of_the_script_cannot_be_switched_off(bench):
     done = bench.collect("--force", *QUICK, script)
     assert done.code == 0, done.stderr
     assert done.run("as-is")["step"]["call"] == "CUDAGraph.replay"
-    assert "as-is: the script compiles or captures by itself (its own CUDA graph)" in done.stderr
+    reason = "the script compiles or captures the step by itself (its own CUDA graph)"
+    assert f"as-is: {reason}" in done.stderr
+        "as-is: the script compiles or captures the step by itself (its own CUDA graph)"
+        in done.stderr
+    )
