@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gaptrace_collectors.modes import COMPILED, EAGER, Mode
+from gaptrace_collectors.modes import COMPILED, COMPILED_GRAPH, EAGER, GRAPH, REDUCE_OVERHEAD, Mode
 
 # Relative L2 distance of whole logit vectors. bf16 keeps 8 bits: reordered sums through many
 # layers differ by about a percent; a stale input differs by tens of percent.
@@ -16,6 +16,9 @@ TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 3e-2, "bfloat16": 6e-2
 # Deep random models amplify that noise; the same most likely token out of tens of thousands, at
 # every step, still says that the same thing was computed.
 SAME_TOKEN_FACTOR = 5
+# A captured step runs the kernels of the step it was captured from: every capture seen on an H200
+# was bit-equal. This share of the tolerance leaves room for kernels that sum in changing order.
+SAME_KERNELS_SHARE = 0.25
 FED = "from step"
 
 
@@ -43,8 +46,9 @@ class Outputs:
             self._tokens[step] = tokens.detach().to("cpu").clone()
 
     def verdict(self, first_counted: int) -> dict[str, Any]:
-        """The `outputs` section of run.json: compared with eager/1, where that says nothing with
-        compiled/1.
+        """The `outputs` section of run.json: a captured mode is compared with the one it captures,
+        which runs the same kernels, and must be nearly equal; others with eager/1, where that says
+        nothing with compiled/1.
 
         Only steps from `first_counted` on are evidence (before it a captured mode still ran
         eagerly). Comparison ends at the first step that was fed other tokens, because from there
@@ -57,6 +61,11 @@ class Outputs:
             torch.save(kept, self._reference(self._mode.id))
         if self._mode is EAGER and self._repeat == 1:
             return _section("reference", steps=len(self._logits))
+        own = _CAPTURES.get(self._mode)
+        if own is not None:
+            verdict = self._against(own.id, first_counted, same_kernels=True)
+            if verdict["status"] != "not compared" or own is EAGER:
+                return verdict
         verdict = self._against(EAGER.id, first_counted)
         compiled = self._mode.compiles and self._mode is not COMPILED
         if compiled and verdict["status"] in ("not compared", "different"):
@@ -68,12 +77,16 @@ class Outputs:
     def _reference(self, mode: str) -> str:
         return os.path.join(self._scratch, f"outputs-{mode}.pt")
 
-    def _against(self, mode: str, first_counted: int) -> dict[str, Any]:
+    def _against(
+        self, mode: str, first_counted: int, *, same_kernels: bool = False
+    ) -> dict[str, Any]:
         path = self._reference(mode)
         if not os.path.exists(path):
             return _not_compared(f"no {mode} run in this recording to compare with")
         kept = torch.load(path, weights_only=True)
-        verdict = self._compare(kept["logits"], kept["tokens"], first_counted)
+        verdict = self._compare(
+            kept["logits"], kept["tokens"], first_counted, same_kernels=same_kernels
+        )
         if verdict["status"] != "not compared":
             verdict["against"] = f"{mode}/1"
         return verdict
@@ -83,8 +96,11 @@ class Outputs:
         logits: dict[int, torch.Tensor],
         tokens: dict[int, torch.Tensor],
         first_counted: int,
+        *,
+        same_kernels: bool,
     ) -> dict[str, Any]:
         largest = relative = 0.0
+        per_step: list[float | None] = []
         compared, same_token, why = 0, True, ""
         for step in sorted(self._logits):
             mine, other = self._logits[step], logits.get(step)
@@ -96,12 +112,15 @@ class Outputs:
                 why = f"{FED} {step} on the modes were fed different tokens"
                 break
             agree = bool(torch.equal(mine.argmax(-1), other.argmax(-1)))
+            if not bool(torch.isfinite(mine).any() or torch.isfinite(other).any()):
+                why = f"the logits of step {step} hold no finite number"
+                break
             if step >= first_counted:
                 compared += 1
                 same_token = same_token and agree
-                apart = mine - other
-                largest = max(largest, _number(apart.abs().max()))
-                relative = max(relative, _number(apart.norm()) / (float(other.norm()) or 1.0))
+                most, distance = _distance(mine, other)
+                largest, relative = max(largest, most), max(relative, distance)
+                per_step.append(distance if math.isfinite(distance) else None)
             if not agree and fed is None:
                 why = f"the most likely token differs after step {step}"
                 break
@@ -109,8 +128,11 @@ class Outputs:
             return _not_compared(why or "no step to compare")
         tolerance = TOLERANCE.get(self._dtype, 1e-3)
         if not math.isfinite(relative):
-            why = why or "the logits hold values that are not finite numbers"
-        allowed = tolerance * (SAME_TOKEN_FACTOR if same_token else 1)
+            why = why or "the logits are not finite in the same places"
+        if same_kernels:
+            tolerance = allowed = tolerance * SAME_KERNELS_SHARE
+        else:
+            allowed = tolerance * (SAME_TOKEN_FACTOR if same_token else 1)
         status = "equal" if largest == 0.0 else "close" if relative <= allowed else "different"
         if status == "equal" and why.startswith(FED):
             # Equal logits and yet another token: it was not chosen by what was compared.
@@ -121,13 +143,27 @@ class Outputs:
             "rel_l2": relative if math.isfinite(relative) else None,
             "argmax_equal": same_token,
             "tolerance": tolerance,
+            "per_step": per_step,
         }
 
 
-def _number(value: torch.Tensor) -> float:
-    """The value as a float; what is not a number is infinitely far away."""
-    number = float(value)
-    return math.inf if math.isnan(number) else number
+# What each captured mode replays the very kernels of.
+_CAPTURES = {GRAPH: EAGER, COMPILED_GRAPH: COMPILED, REDUCE_OVERHEAD: COMPILED}
+
+
+def _distance(mine: torch.Tensor, other: torch.Tensor) -> tuple[float, float]:
+    """Largest difference, and relative L2 distance, of two logit tensors where they are finite.
+
+    Both infinite where they are not finite in the same places, or not in the same way.
+    """
+    finite = torch.isfinite(mine)
+    rest, rest_other = mine[~finite], other[~finite]
+    same = torch.equal(finite, torch.isfinite(other))
+    if not same or not torch.equal(torch.nan_to_num(rest), torch.nan_to_num(rest_other)):
+        return math.inf, math.inf
+    apart = mine[finite] - other[finite]
+    size = float(other[finite].norm()) or 1.0
+    return float(apart.abs().max()), float(apart.norm()) / size
 
 
 def _section(status: str, steps: int, reason: str | None = None) -> dict[str, Any]:
@@ -140,6 +176,7 @@ def _section(status: str, steps: int, reason: str | None = None) -> dict[str, An
         "rel_l2": None,
         "argmax_equal": None,
         "tolerance": None,
+        "per_step": None,
     }
 
 

@@ -438,6 +438,7 @@ class Outputs(Struct, frozen=True):
     rel_l2: Maybe = None
     argmax_equal: bool | None = None
     tolerance: Maybe = None
+    per_step: tuple[Maybe, ...] | None = None
 
 
 class Hooks(Struct, frozen=True):

@@ -107,7 +107,11 @@ def _rows(run: RunAnalysis) -> tuple[r.ModeRow, ...]:
     times = {
         m: ns for m, a in chosen.items() if a is not None and (ns := a.headline.step_ns) is not None
     }
-    best = min(times, key=lambda mode: times[mode], default=None)
+    # A mode that computes something else is no faster way to compute the same.
+    outputs = {c.mode: c.manifest.outputs for c in run.cells}
+    wrong = {mode for mode, found in outputs.items() if found.status == "different"}
+    wrong |= {m for m, o in outputs.items() if o.against and o.against.split("/")[0] in wrong}
+    best = min((m for m in times if m not in wrong), key=lambda mode: times[mode], default=None)
     base = "eager" if "eager" in times else None
     ends = (times.get(base or ""), times.get(best or ""))
     return tuple(_row(run, mode, chosen[mode], best, ends) for mode in run.modes)

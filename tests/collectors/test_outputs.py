@@ -98,3 +98,32 @@ def test_logits_of_what_models_return():
     for out in (logits, *named, (logits, "cache"), (loss, logits), last):
         assert torch.equal(logits_of(out), last)
     assert logits_of(torch.zeros(2, 2, dtype=torch.long)) is None
+
+
+def test_a_captured_step_must_be_nearly_equal_whatever_the_most_likely_token(tmp_path):
+    apart = [value * 1.02 for value in EAGER]
+    record(tmp_path, "eager", [value.bfloat16() for value in EAGER])
+    record(tmp_path, "compiled", [value.bfloat16() for value in EAGER])
+    for mode, wanted in (("graph", "different"), ("compiled-graph", "different")):
+        verdict = record(tmp_path, mode, [value.bfloat16() for value in apart])
+        assert (verdict["status"], verdict["argmax_equal"]) == (wanted, True)
+        assert len(verdict["per_step"]) == 2
+        assert verdict["rel_l2"] == max(verdict["per_step"])
+    assert record(tmp_path, "max-autotune", [v.bfloat16() for v in apart])["status"] == "close"
+
+
+def test_a_masked_vocabulary_does_not_hide_a_difference(tmp_path):
+    masked = [torch.cat((value, torch.full((1, 2), -torch.inf)), -1) for value in EAGER]
+    record(tmp_path, "eager", masked)
+    assert record(tmp_path, "graph", masked)["status"] == "equal"
+    wrong = [masked[0], masked[1] * torch.tensor([2.0, 1, 1, 1, 1])]
+    assert record(tmp_path, "graph", wrong)["status"] == "different"
+    elsewhere = [masked[0], masked[1].roll(1)]
+    verdict = record(tmp_path, "graph", elsewhere)
+    assert (verdict["status"], verdict["per_step"][-1]) == ("different", None)
+
+
+def test_logits_without_a_finite_number_tell_nothing(tmp_path):
+    nothing = [value * torch.nan for value in EAGER]
+    record(tmp_path, "eager", nothing)
+    assert record(tmp_path, "graph", nothing)["status"] == "not compared"

@@ -91,6 +91,3 @@ def test_a_capture_of_the_script_cannot_be_switched_off(bench):
     assert done.run("as-is")["step"]["call"] == "CUDAGraph.replay"
     reason = "the script compiles or captures the step by itself (its own CUDA graph)"
     assert f"as-is: {reason}" in done.stderr
-        "as-is: the script compiles or captures the step by itself (its own CUDA graph)"
-        in done.stderr
-    )
