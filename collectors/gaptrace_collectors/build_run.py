@@ -15,8 +15,9 @@ from torch import nn
 from gaptrace_collectors.bytes_read import ReadsObserver
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.failure import Failure, ModeFailureError, RecorderError
+from gaptrace_collectors.measurement import Measurement
 from gaptrace_collectors.points import Point
-from gaptrace_collectors.recorder import Measurement, Recorder
+from gaptrace_collectors.recorder import Recorder
 from gaptrace_collectors.runners import step_runner
 from gaptrace_collectors.steadiness import Observation
 from gaptrace_collectors.tensors import reachable

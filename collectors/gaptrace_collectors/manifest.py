@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from gaptrace_collectors.cell_info import CellInfo, StepFacts
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.failure import Failure
-    from gaptrace_collectors.recorder import Measurement, Recorder
+    from gaptrace_collectors.measurement import Measurement
+    from gaptrace_collectors.recorder import Recorder
     from gaptrace_collectors.targets import Target
 
 

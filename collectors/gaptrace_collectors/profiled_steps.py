@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gaptrace_collectors.modes import EAGER
 from gaptrace_collectors.options import BOTH, FULL, LIGHT
@@ -20,10 +20,15 @@ from gaptrace_collectors.profiling import (
 from gaptrace_collectors.tensors import named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from gaptrace_collectors.recorder import Handler, Measurement, Recorder
+    from gaptrace_collectors.device import Device
+    from gaptrace_collectors.measurement import Handler, Measurement
+    from gaptrace_collectors.modes import Mode
+    from gaptrace_collectors.options import Options
+    from gaptrace_collectors.plan import Plan
     from gaptrace_collectors.runners import Runner
+    from gaptrace_collectors.steadiness import Observation
 
 
 @dataclass
@@ -42,10 +47,38 @@ class _Recording:
         return [b - a for a, b in itertools.pairwise(self.host)]
 
 
+class Subject(Protocol):
+    """What is recorded, as far as profiling asks for it."""
+
+    def named_like(self) -> Callable[..., Any]:
+        """The callable whose signature names the arguments."""
+
+    def kv_bytes(self) -> int | None:
+        """Bytes of KV cache that the step reads as it is now, where the step says so."""
+
+
+class Experiment(Protocol):
+    """The recorder, as far as profiling asks for it."""
+
+    device: Device
+    mode: Mode
+    options: Options
+    plan: Plan
+    runner: Runner
+    placed: Observation
+
+    @property
+    def subject(self) -> Subject:
+        """What is recorded."""
+
+    def go_to(self, steps: int) -> int:
+        """Go where `steps` steps fit; how many do."""
+
+
 class ProfiledSteps:
     """The profiled phase of one measurement."""
 
-    def __init__(self, recorder: Recorder, measurement: Measurement) -> None:
+    def __init__(self, recorder: Experiment, measurement: Measurement) -> None:
         self._recorder = recorder
         self._measurement = measurement
 

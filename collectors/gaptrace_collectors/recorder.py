@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gaptrace_collectors import timing
@@ -17,6 +16,7 @@ from gaptrace_collectors.buckets import medians_by_bucket
 from gaptrace_collectors.decode_call import tokens_of
 from gaptrace_collectors.failure import Evidence, Failure, ModeFailureError
 from gaptrace_collectors.lockstep import Lockstep
+from gaptrace_collectors.measurement import Handler, Measurement
 from gaptrace_collectors.modes import COMPILED_GRAPH, EAGER
 from gaptrace_collectors.power import PowerMeter
 from gaptrace_collectors.profiled_steps import ProfiledSteps
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from gaptrace_collectors.outputs import Outputs
     from gaptrace_collectors.steadiness import Observation
 
-Handler = Callable[[Runner, tuple[Any, ...], dict[str, Any]], Any]
 _MOST_EXTRA_WARMUP = 24
 _MOST_PREPARING = 32
 _STEADY_CALLS = 3
@@ -73,16 +72,6 @@ class Subject(Protocol):
 def plain(runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run the step and nothing else."""
     return runner(*args, **kwargs)
-
-
-@dataclass
-class Measurement:
-    """What is measured and written as one recording: everything, or the steps of one bucket."""
-
-    folder: str
-    length: int | None = None
-    sections: dict[str, Any] = field(default_factory=dict)
-    power: PowerMeter | None = None
 
 
 class Recorder:

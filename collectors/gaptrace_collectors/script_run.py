@@ -20,8 +20,9 @@ from gaptrace_collectors.decode_call import Call, StepReader
 from gaptrace_collectors.discover import CALL, Discovery, Found, script_captures, wrap
 from gaptrace_collectors.enclosing import larger_module
 from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
+from gaptrace_collectors.measurement import Handler, Measurement
 from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH
-from gaptrace_collectors.recorder import Handler, Measurement, Recorder
+from gaptrace_collectors.recorder import Recorder
 from gaptrace_collectors.runners import Runner, module_runner
 from gaptrace_collectors.script_compiles import compiled_by_script, replays_within
 from gaptrace_collectors.script_subject import (
