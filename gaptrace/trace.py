@@ -179,16 +179,18 @@ class RunInfo:
 class Joined:
     """That times are of another, lighter recording of the same steps than ops and Python frames.
 
-    times: path of that recording. steps, matched: its steps, and those of them that the full one
-    holds as well; calls: launches and waits that were paired. unlike: host starts in ns of
-    the steps without a partner, which have no ops.
+    times: path of that recording. steps: how many it has. unlike: host starts in ns of those that
+    the full one does not hold as well, which have no ops.
     """
 
     times: str
     steps: int
-    matched: int
-    calls: int
     unlike: tuple[int, ...] = ()
+
+    @property
+    def matched(self) -> int:
+        """Steps that the full recording holds as well."""
+        return self.steps - len(self.unlike)
 
 
 @dataclass(frozen=True, eq=False)

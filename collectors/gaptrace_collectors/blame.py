@@ -7,10 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import folder as files
-from gaptrace_collectors.control import RUNS, Control, Verdict, defines_build
+from gaptrace_collectors.control import RUNS, Control, Verdict
 from gaptrace_collectors.left import RUN, by_time
 from gaptrace_collectors.modes import AS_IS, EAGER
 from gaptrace_collectors.status import say
+from gaptrace_collectors.targets import defines_build
 
 if TYPE_CHECKING:
     from gaptrace_collectors.left import Recording
@@ -53,9 +54,9 @@ class Blame:
 
     def of_death(self, batch: int | None, seconds: float) -> Verdict:
         """The verdict where a process left nothing."""
-        request = self._request
-        self._control.built = request.entry == "build" or (
-            request.entry == "auto" and defines_build(request.target)
+        entry, target = self._request.entry, self._request.target
+        self._control.built = entry == "build" or (
+            entry == "auto" and target.kind == "script" and defines_build(target.value)
         )
         return self._verdict(batch, None, seconds)
 

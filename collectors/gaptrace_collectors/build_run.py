@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
 import inspect
@@ -41,23 +40,6 @@ def source_path(target: Target) -> str | None:
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{target.value}.__main__")
     return None if spec is None else spec.origin
-
-
-def defines_build(path: str | None) -> bool:
-    """Whether a file has a top-level `def build()` that can be called without arguments."""
-    if path is None:
-        return False
-    try:
-        with open(path, "rb") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
-        return False
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "build":
-            args = node.args
-            required = len(args.posonlyargs) + len(args.args) - len(args.defaults)
-            return required == 0 and all(item is not None for item in args.kw_defaults)
-    return False
 
 
 class _StepSubject:

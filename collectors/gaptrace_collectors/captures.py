@@ -57,9 +57,12 @@ class Captures:
     @property
     def under_way(self) -> bool:
         """Whether any stream is being captured."""
-        if self._open:
-            return True
-        # A capture that did not begin through `CUDAGraph`. Asking must not start CUDA by itself.
+        return bool(self._open) or self.here  # one may not have begun through `CUDAGraph`
+
+    @property
+    def here(self) -> bool:
+        """Whether this thread's current stream is being captured."""
+        # Asking must not start CUDA by itself.
         return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 

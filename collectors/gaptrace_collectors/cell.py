@@ -20,11 +20,12 @@ import torch
 
 from gaptrace_collectors import folder as files
 from gaptrace_collectors import manifest, own_compile
-from gaptrace_collectors.build_run import BuildRun, call_build, defines_build, source_path
+from gaptrace_collectors.build_run import BuildRun, call_build, source_path
 from gaptrace_collectors.cell_info import CellInfo, script_folder
 from gaptrace_collectors.cudagraph_trees import overwritten_output
 from gaptrace_collectors.device import Device
 from gaptrace_collectors.facts import personal_texts
+from gaptrace_collectors.failing import FAILED, INTERRUPTED
 from gaptrace_collectors.failure import (
     Evidence,
     Failure,
@@ -46,11 +47,8 @@ from gaptrace_collectors.profiling import EXECUTION_TRACE, TIMES, TRACE, rewrite
 from gaptrace_collectors.progress import Progress
 from gaptrace_collectors.ranks import Ranks, rank_of
 from gaptrace_collectors.script_run import ScriptRun
-from gaptrace_collectors.script_subject import RECORDED_AS_IS
-from gaptrace_collectors.targets import Target
+from gaptrace_collectors.targets import Target, defines_build
 
-FAILED = 125
-INTERRUPTED = 130
 # One waits for the others this many times as long as a phase may take.
 _PATIENCE = 5
 
@@ -255,7 +253,7 @@ class Cell:
                 run.step,
                 run.recorder,
                 measurement,
-                manifest.Outcome(status, failure, self._all_notes(run.notes)),
+                manifest.Outcome(status, failure, list(dict.fromkeys((*self._notes, *run.notes)))),
             )
             if self.info.options.redact:
                 self._redact_files(measurement.folder)
@@ -264,12 +262,6 @@ class Cell:
                 made["profiled"]["trace_bytes"] = os.path.getsize(trace)
             self._written[measurement.folder] = made
         self._save()
-
-    def _all_notes(self, seen: list[str]) -> list[str]:
-        """What was known before the cell began and what it saw; the reason for as-is once."""
-        told = any(RECORDED_AS_IS in note for note in self._notes)
-        more = [note for note in seen if not (told and note.startswith(RECORDED_AS_IS))]
-        return [*self._notes, *more]
 
     def _save(self) -> None:
         for folder, made in self._written.items():

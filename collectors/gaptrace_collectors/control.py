@@ -100,14 +100,6 @@ class Control:
         return path
 
 
-def defines_build(target: Target) -> bool:
-    """Whether the script is one for `build()`, which by itself would do something else."""
-    return (
-        target.kind == "script"
-        and re.search(r"^def build\(", _text(target.value), re.M) is not None
-    )
-
-
 def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -7,7 +7,6 @@ of a deep model's step.
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from collections.abc import Callable
@@ -180,16 +179,6 @@ class Discovery:
     def hint(self) -> str:
         """What to do about it."""
         return self.situations.explanation()[1]
-
-
-def script_captures() -> bool:
-    """Whether a CUDA graph is being captured on the current stream."""
-    return _has_cuda() and bool(torch.cuda.is_current_stream_capturing())
-
-
-@functools.cache
-def _has_cuda() -> bool:
-    return bool(torch.cuda.is_available())
 
 
 def _found(module: nn.Module, step: Step) -> Found:

@@ -57,3 +57,8 @@ MODES = {
     )
 }
 DEFAULT_MODES = tuple(mode.id for mode in MODES.values() if mode.default)
+
+
+def recorded_as_is(reason: str) -> str:
+    """What is said where a script is recorded as it is for that reason."""
+    return f"{reason}; it is recorded as-is instead"

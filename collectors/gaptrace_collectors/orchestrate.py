@@ -16,7 +16,7 @@ from gaptrace_collectors.blame import Blame
 from gaptrace_collectors.cell_job import CellSpec, cell_job
 from gaptrace_collectors.failing import FAILED, INTERRUPTED, CollectError
 from gaptrace_collectors.led import Leader, MeetingError, follow, meeting_folder
-from gaptrace_collectors.modes import AS_IS, EAGER, MODES
+from gaptrace_collectors.modes import AS_IS, EAGER, MODES, recorded_as_is
 from gaptrace_collectors.options import Request, parse
 from gaptrace_collectors.plan import Plan, TooFewStepsError, fitted_plan, full_plan
 from gaptrace_collectors.points import Point
@@ -332,7 +332,7 @@ class Collection:
         compiling switched off; its own captures cannot be, and then the mode fails.
         """
         if not self._options.modes_by_hand:
-            self._state.as_is_reason = f"{reason}; it is recorded as-is instead"
+            self._state.as_is_reason = recorded_as_is(reason)
             return "self_compiled"
         if not self._state.switch_off:
             self._state.switch_off = True

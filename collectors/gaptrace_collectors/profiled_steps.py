@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gaptrace_collectors.measurement import plain
 from gaptrace_collectors.modes import EAGER
 from gaptrace_collectors.options import BOTH, FULL, LIGHT
 from gaptrace_collectors.profiling import (
@@ -20,10 +21,10 @@ from gaptrace_collectors.profiling import (
 from gaptrace_collectors.tensors import named_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from gaptrace_collectors.device import Device
-    from gaptrace_collectors.measurement import Handler, Measurement
+    from gaptrace_collectors.measurement import Handler, Measurement, Subject
     from gaptrace_collectors.modes import Mode
     from gaptrace_collectors.options import Options
     from gaptrace_collectors.plan import Plan
@@ -45,16 +46,6 @@ class _Recording:
     @property
     def periods(self) -> list[int]:
         return [b - a for a, b in itertools.pairwise(self.host)]
-
-
-class Subject(Protocol):
-    """What is recorded, as far as profiling asks for it."""
-
-    def named_like(self) -> Callable[..., Any]:
-        """The callable whose signature names the arguments."""
-
-    def kv_bytes(self) -> int | None:
-        """Bytes of KV cache that the step reads as it is now, where the step says so."""
 
 
 class Experiment(Protocol):
@@ -116,7 +107,7 @@ class ProfiledSteps:
         session.prepare()
         yield self._placed
         session.start()
-        yield _plain
+        yield plain
         for number in range(complete):
             recording.host.append(time.perf_counter_ns())
             yield _marked(number)
@@ -157,10 +148,6 @@ class ProfiledSteps:
         recorder = self._recorder
         recorder.placed.note(named_arguments(recorder.subject.named_like(), args, kwargs))
         return runner(*args, **kwargs)
-
-
-def _plain(runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return runner(*args, **kwargs)
 
 
 def _marked(number: int) -> Handler:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gaptrace_collectors import timing
 from gaptrace_collectors.buckets import medians_by_bucket
 from gaptrace_collectors.decode_call import tokens_of
 from gaptrace_collectors.failure import Evidence, Failure, ModeFailureError
 from gaptrace_collectors.lockstep import Lockstep
-from gaptrace_collectors.measurement import Handler, Measurement
+from gaptrace_collectors.measurement import Handler, Measurement, Subject, plain
 from gaptrace_collectors.modes import COMPILED_GRAPH, EAGER
 from gaptrace_collectors.power import PowerMeter
 from gaptrace_collectors.profiled_steps import ProfiledSteps
@@ -32,46 +32,11 @@ if TYPE_CHECKING:
     from gaptrace_collectors.cell_info import CellInfo
     from gaptrace_collectors.device import Device
     from gaptrace_collectors.outputs import Outputs
-    from gaptrace_collectors.steadiness import Observation
 
 _MOST_EXTRA_WARMUP = 24
 _MOST_PREPARING = 32
 _STEADY_CALLS = 3
 _FEWEST_TIMED = 5
-
-
-class Subject(Protocol):
-    """What is recorded: an unmodified script's module, or an explicit step."""
-
-    entry: str
-
-    def observation(self) -> Observation:
-        """An empty observation that knows where to look for state."""
-
-    def named_like(self) -> Callable[..., Any]:
-        """The callable whose signature names the arguments."""
-
-    @property
-    def can_reset(self) -> bool:
-        """Whether `reset` does anything."""
-
-    def reset(self) -> None:
-        """Back to the first token, where the step offers it."""
-
-    @property
-    def can_seek(self) -> bool:
-        """Whether `seek` does anything."""
-
-    def seek(self, length: int) -> None:
-        """Go to where the next step has this length, where the step offers it."""
-
-    def kv_bytes(self) -> int | None:
-        """Bytes of KV cache that the step reads as it is now, where the step says so."""
-
-
-def plain(runner: Runner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run the step and nothing else."""
-    return runner(*args, **kwargs)
 
 
 class Recorder:

@@ -17,11 +17,11 @@ from gaptrace_collectors.bytes_read import COMPILED_BY_SCRIPT, ReadsObserver
 from gaptrace_collectors.captures import CAPTURES
 from gaptrace_collectors.cell_info import CellInfo, StepFacts
 from gaptrace_collectors.decode_call import Call, StepReader
-from gaptrace_collectors.discover import CALL, Discovery, Found, script_captures, wrap
+from gaptrace_collectors.discover import CALL, Discovery, Found, wrap
 from gaptrace_collectors.enclosing import larger_module
 from gaptrace_collectors.failure import Failure, ModeFailureError, StopScript
 from gaptrace_collectors.measurement import Handler, Measurement
-from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH
+from gaptrace_collectors.modes import AS_IS, EAGER, GRAPH, recorded_as_is
 from gaptrace_collectors.recorder import Recorder
 from gaptrace_collectors.runners import Runner, module_runner
 from gaptrace_collectors.script_compiles import compiled_by_script, replays_within
@@ -33,7 +33,6 @@ from gaptrace_collectors.script_subject import (
     CAPTURING,
     FROM_HUGGING_FACE,
     PART,
-    RECORDED_AS_IS,
     SWITCHED_OFF,
     THREADS,
     ModuleSubject,
@@ -188,7 +187,7 @@ class ScriptRun:
         self.step.compiled_by = how
         if self._info.mode is not AS_IS:
             self._finish(self_compiled(how))
-        self._note(f"{RECORDED_AS_IS}: the script compiles or captures the step by itself ({how})")
+        self._note(recorded_as_is(self_compiled(how).reason))
 
     def _found_automatic(
         self, module: nn.Module, make: Callable[[], Callable[..., Any]]
@@ -279,7 +278,7 @@ class ScriptRun:
 
     def _decode_or_prefill(self, *args: Any, **kwargs: Any) -> Any:
         # A capture of this very call begins the search anew, below; another must not be disturbed.
-        if CAPTURES.under_way and not script_captures():
+        if CAPTURES.under_way and not CAPTURES.here:
             self._passed[CAPTURING] += 1
             return self._pass_by(args, kwargs)
         recording = self._recording  # a fork in here gets another
@@ -287,7 +286,7 @@ class ScriptRun:
             self._passed[THREADS] += 1
             return self._pass_by(args, kwargs)
         try:
-            if script_captures():
+            if CAPTURES.here:
                 return self._captured_by_script(args, kwargs)
             if self.discovery.situations.assisted:
                 self._passed[ASSISTED] += 1

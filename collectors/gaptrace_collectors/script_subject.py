@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 SWITCHED_OFF = "Hugging Face's automatic compilation was switched off for this mode"
 THREADS = "decode calls ran in another thread while one was being recorded: not recorded"
-RECORDED_AS_IS = "recorded as-is"
 CAPTURING = "decode calls were made while a CUDA graph was captured: not recorded"
 BATCHES = "decode calls had another batch size than {}: not recorded"
 FROM_HUGGING_FACE = "Hugging Face's generate compiles its forward call"

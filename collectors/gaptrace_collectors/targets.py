@@ -7,6 +7,7 @@ process it starts is recorded.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -206,6 +207,23 @@ def _behind_python(command: list[str]) -> int:
 
 def _is_python(word: str) -> bool:
     return _PYTHON.match(os.path.basename(word)) is not None
+
+
+def defines_build(path: str | None) -> bool:
+    """Whether a file has a top-level `def build()` that can be called without arguments."""
+    if path is None:
+        return False
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "build":
+            args = node.args
+            required = len(args.posonlyargs) + len(args.args) - len(args.defaults)
+            return required == 0 and all(item is not None for item in args.kw_defaults)
+    return False
 
 
 # --- launchers of Python scripts --------------------------------------------------------------

@@ -60,10 +60,7 @@ def work(place: Place, folder: str) -> Outcome:
 def _result(place: Place, progress: str) -> Result:
     if place.kind == RUN:
         whole = read_run(place.path, Options(), use_cache=True)
-        only = whole.cells[0]
-        # As `gaptrace analyze` does: a folder with a single recording is that recording.
-        single = len(whole.cells) == 1 and not whole.missing
-        return only.analysis if single and only.analysis is not None else whole
+        return whole.alone or whole
     if place.kind == SAVED:
         return load_saved(place.path)
     trace = load(place.path, progress=_Progress(progress), cache=cache_folder(place.path))

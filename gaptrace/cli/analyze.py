@@ -61,15 +61,14 @@ def _analyzed(path: str, options: Options, *, use_cache: bool, times_from: str |
         if os.path.isfile(os.path.join(folder, "run.json")):
             beside = f"`gaptrace analyze {folder or '.'}` reads the run.json beside it, too"
             click.echo(f"hint: {path} is part of a recording: {beside}", err=True)
-        return run(read_trace(path, use_cache=use_cache, times_from=times_from), options)
+        trace = read_trace(path, use_cache=use_cache, times_from=times_from, options=options)
+        return run(trace, options)
     if _is_sweep(path):
         with Progress() as line:
             return read_points(path, options, use_cache=use_cache, watch=line.recording)
     with Progress() as line:
         whole = read_run(path, options, use_cache=use_cache, watch=line.recording)
-    only = whole.cells[0]
-    alone = len(whole.cells) == 1 and not (whole.missing or whole.ranks)
-    return only.analysis if alone and only.analysis is not None else whole
+    return whole.alone or whole
 
 
 def _is_sweep(path: str) -> bool:

@@ -37,8 +37,9 @@ def gaps(path: str, form: str | None, top: int, **values: Any) -> int:
     from gaptrace.render.formats import Style
     from gaptrace.results.codec import to_json
 
-    trace = read_trace(path, use_cache=not values["no_cache"], times_from=values["times_from"])
-    analysis = measured(trace, options_from(values))
+    options, cached = options_from(values), not values["no_cache"]
+    trace = read_trace(path, use_cache=cached, times_from=values["times_from"], options=options)
+    analysis = measured(trace, options)
     if analysis.device is None:
         raise GaptraceError(
             "no GPU work was recorded", f"gaptrace analyze {path} says what was found"

@@ -102,22 +102,28 @@ times_option = click.option(
 )
 
 
-def read_trace(path: str, *, use_cache: bool, times_from: str | None = None) -> Trace:
+def read_trace(
+    path: str,
+    *,
+    use_cache: bool,
+    times_from: str | None = None,
+    options: Options | None = None,
+) -> Trace:
     """The trace at a path, with progress on a terminal and the cache for large files.
 
-    times_from: the path of a light recording, whose times are then those of the trace.
+    times_from: the path of a light recording, whose times are then those of the trace; options:
+    what says which steps both hold.
     """
     if times_from is not None:
         from gaptrace.measure.join import joined
 
-        return joined(
-            read_trace(path, use_cache=use_cache), read_trace(times_from, use_cache=use_cache)
-        )
+        full, light = (read_trace(one, use_cache=use_cache) for one in (path, times_from))
+        return joined(full, light, options or Options())
     from gaptrace.reading.cachefolder import cache_folder
     from gaptrace.reading.loading import load
 
     if path != "-" and os.path.isdir(path):
-        return _only_cell(path)
+        return _only_cell(path, options)
     name = os.path.basename(path) if path != "-" else "stdin"
     with Progress() as line:
         return load(
@@ -127,7 +133,7 @@ def read_trace(path: str, *, use_cache: bool, times_from: str | None = None) -> 
         )
 
 
-def _only_cell(path: str) -> Trace:
+def _only_cell(path: str, options: Options | None) -> Trace:
     """The trace of a run folder that holds just one recording."""
     from gaptrace.reading.runfolder import read_run_folder
     from gaptrace.runs.cells import load_cell
@@ -138,4 +144,4 @@ def _only_cell(path: str) -> Trace:
             f"{path} holds {len(cells)} recordings, and this command takes one",
             "name one of " + ", ".join(str(cell.path) for cell in cells[:4]) if cells else "",
         )
-    return load_cell(cells[0])
+    return load_cell(cells[0], options or Options())

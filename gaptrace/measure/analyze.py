@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -19,9 +19,9 @@ from gaptrace.measure.gemm import matrix_products
 from gaptrace.measure.given import with_given
 from gaptrace.measure.headline import headline
 from gaptrace.measure.hostparts import part_times
-from gaptrace.measure.hosttime import host_clock
+from gaptrace.measure.hosttime import HostClock, host_clock
 from gaptrace.measure.kernels import kernel_table
-from gaptrace.measure.links import link
+from gaptrace.measure.links import Links, link
 from gaptrace.measure.marks import find_marks
 from gaptrace.measure.ops import host_alone, host_detail
 from gaptrace.measure.options import Options
@@ -30,7 +30,7 @@ from gaptrace.measure.piecewise import piecewise
 from gaptrace.measure.power import power_of
 from gaptrace.measure.result import Analysis
 from gaptrace.measure.steps import Steps, measure_steps
-from gaptrace.measure.threads import activities, call_kinds
+from gaptrace.measure.threads import Activity, CallKinds, activities, call_kinds
 from gaptrace.measure.unprofiled import PRIOR, predicted_step
 from gaptrace.measure.what_if import step_model
 from gaptrace.reading.manifest import Manifest
@@ -39,6 +39,52 @@ from gaptrace.trace import Cat, Trace
 
 NO_KERNELS = r.Kernels({}, 0.0, (), ())
 NO_HOST = r.Host(None, None, None, (), (), ())
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Who launched what, on which device, and in which steps: what every figure stands on.
+
+    device, steps: of the process that is measured; None where no GPU work was recorded.
+    """
+
+    links: Links
+    kinds: CallKinds
+    threads: dict[int, Activity]
+    devices: tuple[Device, ...]
+    clock: HostClock
+    device: Device | None
+    steps: Steps | None
+
+
+def located(trace: Trace, options: Options) -> Located:
+    """The launches, devices and steps of a trace.
+
+    Raises:
+        OptionError: an option names something that is not in the trace.
+    """
+    links = link(trace)
+    kinds = call_kinds(trace, links)
+    threads = activities(trace, links, kinds)
+    found = devices(trace, links, threads)
+    members = _process(found, options.device)
+    device = members[0] if len(members) == 1 else None
+    if len(members) > 1:
+        device = together(trace, members, threads)
+    clock = host_clock(trace, links, kinds, threads)
+    steps = None
+    if device is not None:
+        steps = measure_steps(
+            trace,
+            device,
+            find_marks(trace, device.links, options.step),
+            clock,
+            members=members if len(members) > 1 else (),
+            accepted=options.accepted,
+            tokens_per_step=options.tokens_per_step,
+            manifest_tokens=Manifest(trace.run).tokens,
+        )
+    return Located(links, kinds, threads, found, clock, device, steps)
 
 
 def measure(trace: Trace, options: Options | None = None) -> Analysis:
@@ -51,35 +97,17 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
     """
     options = options or Options()
     manifest = Manifest(trace.run)
-    links = link(trace)
-    kinds = call_kinds(trace, links)
-    threads = activities(trace, links, kinds)
-    found = devices(trace, links, threads)
-    members = _process(found, options.device)
-    device = members[0] if len(members) == 1 else None
-    if len(members) > 1:
-        device = together(trace, members, threads)
+    place = located(trace, options)
+    device, steps, kinds, threads = place.device, place.steps, place.kinds, place.threads
     gpu = _gpu_name(trace, device, manifest)
     given = Given(options, manifest, find_device(gpu) if gpu else None)
     products = matrix_products(trace)
-    steps = None
     kernels, host = NO_KERNELS, NO_HOST
-    clock = host_clock(trace, links, kinds, threads)
-    if device is not None:
-        steps = measure_steps(
-            trace,
-            device,
-            find_marks(trace, device.links, options.step),
-            clock,
-            members=members if len(members) > 1 else (),
-            accepted=options.accepted,
-            tokens_per_step=options.tokens_per_step,
-            manifest_tokens=manifest.tokens,
-        )
+    if device is not None and steps is not None:
         kernels = kernel_table(trace, device, steps, threads, products, given.peak_bandwidth()[0])
         host = host_detail(trace, device, steps, threads)
     elif on_cpu(manifest):
-        host = host_alone(trace, links, kinds, manifest.tokens or 1) or host
+        host = host_alone(trace, place.links, kinds, manifest.tokens or 1) or host
     quality = assess(trace, device, steps, host)
     head, quality = with_given(headline(steps, quality, manifest), steps, quality, options.given)
     moved = given.step_bytes(trace, None if quality.withholds("ceilings") else steps, products)
@@ -93,7 +121,7 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         manifest=manifest,
         source=source,
         quality=quality,
-        devices=found,
+        devices=place.devices,
         device=device,
         step_table=steps,
         headline=head,
@@ -115,7 +143,7 @@ def measure(trace: Trace, options: Options | None = None) -> Analysis:
         ),
         phases=phases(steps, quality),
         predicted=predicted_step(
-            trace, device, steps, kinds, clock, quality, head, options.costs or PRIOR
+            trace, device, steps, kinds, place.clock, quality, head, options.costs or PRIOR
         ),
     )
     return replace(measured, piecewise=piecewise(measured))

@@ -113,13 +113,12 @@ def _of_file(trace: Trace) -> Iterator[Reason]:
 
 
 def _of_join(found: Joined) -> Reason:
-    left = found.steps - found.matched
     return Reason(
         "joined",
         f"times are those of {found.times}, where launch calls and GPU work alone were recorded;"
         " ops and functions were laid between its calls"
         f" (the same in {found.matched} of {found.steps} steps)",
-        count=left or 1,
+        count=len(found.unlike) or 1,
     )
 
 

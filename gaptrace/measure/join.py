@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gaptrace.errors import OptionError
-from gaptrace.measure.analyze import measure
+from gaptrace.measure.analyze import located
 from gaptrace.measure.options import Options
-from gaptrace.measure.threads import SYNC, call_kinds
+from gaptrace.measure.threads import SYNC
 from gaptrace.trace import (
     Cat,
     Codes,
@@ -41,7 +41,7 @@ MOST_UNLIKE = 0.5
 HINT = "record the same script once with --trace both, or once light and once in full"
 
 
-def joined(full: Trace, light: Trace, options: Options | None = None) -> Trace:
+def joined(full: Trace, light: Trace, options: Options) -> Trace:
     """The light recording with the ops, shapes and Python frames of the full one.
 
     Counts, GPU times, launch calls and step marks are those of `light`, the path that of `full`.
@@ -50,25 +50,20 @@ def joined(full: Trace, light: Trace, options: Options | None = None) -> Trace:
     Raises:
         OptionError: the two do not hold the same steps.
     """
-    options = options or Options()
     ours, theirs = _Side(light, options), _Side(full, options)
     names = _Names(light.names)
     codes = names.of(full)
-    pairs = [_partner(step, theirs.steps, names, codes) for step in ours.steps]
-    matched = sum(pair is not None for pair in pairs)
-    if not matched or len(pairs) - matched > MOST_UNLIKE * len(pairs):
+    pieces, unlike = [], []
+    for step in ours.steps:
+        partner = _partner(step, theirs.steps, names, codes)
+        if partner is None:
+            unlike.append(step.start)
+        else:
+            pieces.append(_laid(full, step, partner))
+    if not pieces or len(unlike) > MOST_UNLIKE * len(ours.steps):
         raise OptionError(_unlike(full, light, ours.steps, theirs.steps), HINT)
-    pieces = [
-        _laid(full, step, pair)
-        for step, pair in zip(ours.steps, pairs, strict=True)
-        if pair is not None
-    ]
-    rows = np.concatenate([piece[0] for piece in pieces])
-    start = np.concatenate([piece[1] for piece in pieces])
-    dur = np.concatenate([piece[2] for piece in pieces])
+    rows, start, dur = (np.concatenate(column) for column in zip(*pieces, strict=True))
     lanes, lane_of = _lanes(full, light, theirs.lane, ours.lane)
-    unlike = tuple(step.start for step, pair in zip(ours.steps, pairs, strict=True) if pair is None)
-    calls = sum(step.row.size for step, pair in zip(ours.steps, pairs, strict=True) if pair)
     made = _put_together(full, light, rows, start, dur, codes, lane_of)
     return replace(
         made,
@@ -76,7 +71,7 @@ def joined(full: Trace, light: Trace, options: Options | None = None) -> Trace:
         lanes=lanes,
         shapes=full.shapes,
         source=replace(light.source, path=full.source.path),
-        joined=Joined(light.source.path, len(pairs), matched, calls, unlike),
+        joined=Joined(light.source.path, len(ours.steps), tuple(unlike)),
         run=light.run or full.run,
     )
 
@@ -102,13 +97,12 @@ class _Side:
     """The steps of one recording and the thread that launches them."""
 
     def __init__(self, trace: Trace, options: Options) -> None:
-        found = measure(trace, options)
-        steps, device = found.step_table, found.device
+        found = located(trace, options)
+        steps, device, kinds = found.steps, found.device, found.kinds
         if steps is None or device is None or not steps.has_ops.any():
             raise OptionError(f"{trace.source.path} holds no steps with GPU work", HINT)
         lanes, counts = np.unique(steps.lane[steps.has_ops], return_counts=True)
         self.lane = int(lanes[counts.argmax()])
-        kinds = call_kinds(trace, device.links)
         waits = kinds.row[kinds.kind == SYNC]
         launches, first = np.unique(device.links.launch, return_index=True)
         work = np.full(len(trace), -1, np.int64)

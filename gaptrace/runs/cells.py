@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gaptrace.errors import GaptraceError
 from gaptrace.measure.join import joined
+from gaptrace.measure.options import Options
 from gaptrace.reading.loading import load
 from gaptrace.reading.runfolder import RunCell
 from gaptrace.trace import Problem, Trace
@@ -15,6 +16,7 @@ from gaptrace.trace import Problem, Trace
 
 def load_cell(
     cell: RunCell,
+    options: Options,
     *,
     progress: Callable[[int, int], None] | None = None,
     cache: Path | None = None,
@@ -31,7 +33,7 @@ def load_cell(
         return full
     try:
         light = dataclasses.replace(load(cell.times_path, cache=cache), run=full.run)
-        return joined(full, light)
+        return joined(full, light, options)
     except GaptraceError as error:
         why = f"the light recording beside it was left aside: {error}"
         return dataclasses.replace(full, problems=(*full.problems, Problem("not_joined", why)))

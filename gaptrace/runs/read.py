@@ -132,7 +132,9 @@ def _analyzed(
             reason=found.reason,
             manifest=found.manifest,
         )
-        return result, None if trace_path is None else partial(load_cell, found, cache=cache)
+        if trace_path is None:
+            return result, None
+        return result, partial(load_cell, found, options, cache=cache)
 
     cells = analyze_cells([cell(found) for found in folder.cells], options, watch)
     return finished(RunAnalysis(folder.name, path, cells, folder.missing, _ranks(folder)))

@@ -108,13 +108,25 @@ def _rows(run: RunAnalysis) -> tuple[r.ModeRow, ...]:
         m: ns for m, a in chosen.items() if a is not None and (ns := a.headline.step_ns) is not None
     }
     # A mode that computes something else is no faster way to compute the same.
-    outputs = {c.mode: c.manifest.outputs for c in run.cells}
-    wrong = {mode for mode, found in outputs.items() if found.status == "different"}
-    wrong |= {m for m, o in outputs.items() if o.against and o.against.split("/")[0] in wrong}
+    wrong = _wrong(run)
     best = min((m for m in times if m not in wrong), key=lambda mode: times[mode], default=None)
     base = "eager" if "eager" in times else None
     ends = (times.get(base or ""), times.get(best or ""))
     return tuple(_row(run, mode, chosen[mode], best, ends) for mode in run.modes)
+
+
+def _wrong(run: RunAnalysis) -> set[str]:
+    """Modes of which a repeat was compared with another mode that computes something else.
+
+    Being equal to such a mode is no better.
+    """
+    compared = [
+        (cell.mode, (found.against or "").split("/")[0], found.status)
+        for cell in run.cells
+        if (found := cell.manifest.outputs).against
+    ]
+    wrong = {mode for mode, other, status in compared if status == "different" and mode != other}
+    return wrong | {mode for mode, other, _ in compared if other in wrong}
 
 
 def _row(

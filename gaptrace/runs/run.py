@@ -60,6 +60,12 @@ class RunAnalysis:
     result: RunResult | None = None
 
     @property
+    def alone(self) -> Analysis | None:
+        """The analysis of the only recording, which then stands for the folder; None of several."""
+        several = len(self.cells) > 1 or self.missing or self.ranks
+        return None if several else self.cells[0].analysis
+
+    @property
     def analyses(self) -> dict[str, Analysis]:
         """The analyses that stand for the modes, by path, as pictures ask for them."""
         chosen = (self.representative(mode) for mode in self.modes)

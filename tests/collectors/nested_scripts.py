@@ -181,10 +181,10 @@ with torch.no_grad():
 WARM_UP_FOR_CAPTURE = (
     GPT
     + """
-from gaptrace_collectors import discover, script_run
+from gaptrace_collectors.captures import Captures
 
 capturing = False
-discover.script_captures = script_run.script_captures = lambda: capturing
+Captures.here = property(lambda self: capturing)
 with torch.inference_mode():
     for rows in (4, 2, 1):
         model(torch.zeros(rows, 1, dtype=torch.long), caches_of(model))

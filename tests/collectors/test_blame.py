@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from gaptrace_collectors.control import Control, defines_build  # noqa: E402
+from gaptrace_collectors.control import Control  # noqa: E402
 from gaptrace_collectors.running import Alone  # noqa: E402
-from gaptrace_collectors.targets import Target  # noqa: E402
+from gaptrace_collectors.targets import Target, defines_build  # noqa: E402
 from tests.collectors.conftest import LOOP, MODEL, QUICK  # noqa: E402
 
 DECODE = "token = model(token)[:, -1:].argmax(-1)"
@@ -158,4 +158,4 @@ def test_scripts_for_build_are_told_from_others(tmp_path):
     path = tmp_path / "script.py"
     for text, builds in (("def build():\n    ...", True), ("def rebuild():\n    ...", False)):
         path.write_text(text)
-        assert defines_build(Target("script", str(path), (), ())) is builds
+        assert defines_build(str(path)) is builds

@@ -9,8 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from gaptrace_collectors.build_run import defines_build, step_facts  # noqa: E402
+from gaptrace_collectors.build_run import step_facts  # noqa: E402
 from gaptrace_collectors.failure import RecorderError  # noqa: E402
+from gaptrace_collectors.targets import defines_build  # noqa: E402
 from tests.collectors.conftest import COLLECTORS, MODEL, QUICK  # noqa: E402
 
 BUILD = (

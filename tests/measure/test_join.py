@@ -12,6 +12,7 @@ from gaptrace.cli import main
 from gaptrace.errors import OptionError
 from gaptrace.measure.analyze import measure
 from gaptrace.measure.join import joined
+from gaptrace.measure.options import Options
 from gaptrace.reading.loading import load
 from gaptrace.trace import Cat, OpColumns, PyColumns, Trace
 
@@ -47,7 +48,7 @@ def faster(trace: Trace, times: int) -> Trace:
 @pytest.mark.parametrize("path", MORE, ids=lambda path: path.name)
 def test_a_recording_joined_to_itself_has_the_same_causes(path: Path) -> None:
     full = load(path)
-    alone, found = measure(full), measure(joined(full, without_ops(full)))
+    alone, found = measure(full), measure(joined(full, without_ops(full), Options()))
     assert alone.step_table is not None
     assert found.step_table is not None
     np.testing.assert_array_equal(found.step_table.cause_ns, alone.step_table.cause_ns)
@@ -58,7 +59,7 @@ def test_a_recording_joined_to_itself_has_the_same_causes(path: Path) -> None:
 def test_times_are_those_of_the_light_recording() -> None:
     full = load(EAGER)
     light = faster(without_ops(full), 2)
-    found, own = measure(joined(full, light)), measure(light)
+    found, own = measure(joined(full, light, Options())), measure(light)
     for name in ("period_ns", "busy_ns", "idle_ns", "kernels"):
         assert found.headline.steps[name].median == own.headline.steps[name].median
     # Half the time between two calls, so half of each cause, to the rounding of each event.
@@ -72,7 +73,7 @@ def test_times_are_those_of_the_light_recording() -> None:
 
 def test_order_and_nesting_of_ops_stay() -> None:
     full = load(EAGER)
-    made = joined(full, faster(without_ops(full), 3))
+    made = joined(full, faster(without_ops(full), 3), Options())
     ops = made.rows_of(Cat.CPU_OP)
     assert made.joined is not None
     assert made.joined.matched == made.joined.steps == 8
@@ -87,7 +88,7 @@ def test_order_and_nesting_of_ops_stay() -> None:
 
 def test_events_are_read_from_the_recording_they_are_of() -> None:
     full = load(EAGER)
-    made = joined(full, load(EAGER))
+    made = joined(full, load(EAGER), Options())
     for cat in (Cat.KERNEL, Cat.RUNTIME, Cat.CPU_OP):
         row = int(made.rows_of(cat)[3])
         assert made.event(row)["name"] == made.name_of(row)
@@ -95,13 +96,13 @@ def test_events_are_read_from_the_recording_they_are_of() -> None:
 
 def test_recordings_of_other_steps_are_refused() -> None:
     with pytest.raises(OptionError, match="does not hold the steps"):
-        joined(load(EAGER), load(SAMPLES / "small_decoder_compiled.json.gz"))
+        joined(load(EAGER), load(SAMPLES / "small_decoder_compiled.json.gz"), Options())
 
 
 def test_ops_laid_in_cost_the_light_recording_nothing() -> None:
     full = load(EAGER)
     light = without_ops(full)
-    found, own = measure(joined(full, light)), measure(light)
+    found, own = measure(joined(full, light, Options())), measure(light)
     assert found.predicted.step_ns == own.predicted.step_ns
     assert (own.predicted.step_ns or 0) > (measure(full).predicted.step_ns or 0)
 

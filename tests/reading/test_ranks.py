@@ -59,6 +59,11 @@ def test_the_steps_of_all_ranks_stand_side_by_side(run: Path) -> None:
     assert {row.repeats for row in result.modes} == {1}
 
 
+def test_one_mode_of_several_ranks_is_no_single_recording(run: Path) -> None:
+    assert read_run(str(run / "eager"), Options(), use_cache=False).alone is None
+    assert read_run(str(run / "eager/1/rank-1"), Options(), use_cache=False).alone is not None
+
+
 def test_the_report_says_which_ranks_there_are(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
