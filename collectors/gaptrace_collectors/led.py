@@ -149,9 +149,12 @@ class _Together:
 
 
 def _meet_followers(folder: str, others: range) -> None:
-    """Begin with an empty folder; answer each follower with the word that it came with."""
+    """Begin with an empty folder; answer each follower with the word that it came with.
+
+    One that is early may write into the folder while it is emptied, which then stays.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
+    os.makedirs(folder, exist_ok=True)
     until = time.monotonic() + _MEETING_S
     missing = set(others)
     while missing:
